@@ -52,6 +52,7 @@ static bool build_partition(struct partition *partition, const struct backend_co
     partition->watchers.changes = &changes_events;
     partition->watchers.pubsub = pubsub_new();
     partition->watchers.tracking = tracking_new();
+    partition->listeners.on_accept = partition_accept;
     if (!shards_new(partition))
         return false;
     partition->scripts = script_set_new(partition);

@@ -77,6 +77,8 @@ static void close_listeners(struct partition *partition)
     if (partition->listeners.unix_socket)
         listener_free(partition->listeners.unix_socket);
     partition->listeners.tcp = partition->listeners.tls = partition->listeners.unix_socket = NULL;
+    if (partition->shards.peers)
+        peer_set_stop_accepting(partition->shards.peers);
 }
 
 void partition_stop(struct partition *partition, void (*tell)(void *owner), void *owner)

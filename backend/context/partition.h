@@ -67,6 +67,8 @@ struct partition_listeners {
     struct listener *tcp;
     struct listener *tls;
     struct listener *unix_socket;
+    /* takes connections of other partitions of this process (peer_set.h) */
+    void (*on_accept)(void *partition, struct stream *stream);
 };
 
 struct partition_clients {

@@ -239,7 +239,7 @@ static void send_auth(struct peer_link *link, const char *secret)
     write_greeting_word(out, BYTES("SCREE"));
     write_greeting_word(out, BYTES("AUTH"));
     write_greeting_word(out, bytes_of(secret));
-    link->auths_left++;
+    link->greeting.auths_left++;
 }
 
 static void send_greeting(struct peer_link *link)
@@ -269,8 +269,8 @@ static void link_opened(void *owner, int err)
         return;
     }
     link->state = PEER_LINK_GREETING;
-    link->auths_left = 0;
-    link->is_admitted = false;
+    link->greeting.auths_left = 0;
+    link->greeting.is_admitted = false;
     link->heard_ms = loop_mono_ms(link->self->loop);
     send_greeting(link);
 }
@@ -317,13 +317,13 @@ static size_t handle_peer_greeting(struct peer_link *link, const char *data, siz
             refuse_greeting(link, line);
         return 0;
     }
-    if (link->auths_left > 0) {
-        link->is_admitted |= bytes_equal(line, BYTES("+OK"));
-        link->auths_left--;
-        if (link->is_admitted || link->auths_left > 0)
+    if (link->greeting.auths_left > 0) {
+        link->greeting.is_admitted |= bytes_equal(line, BYTES("+OK"));
+        link->greeting.auths_left--;
+        if (link->greeting.is_admitted || link->greeting.auths_left > 0)
             return line.len + 2;
     }
-    if (!link->is_admitted || line.len < 2 || *line.data != '$' ||
+    if (!link->greeting.is_admitted || line.len < 2 || *line.data != '$' ||
         !number_parse_uint64((struct bytes){line.data + 1, line.len - 1}, &size) ||
         size > PEER_IDENTITY_MAX) {
         refuse_greeting(link, line);
@@ -428,13 +428,22 @@ void peer_link_free(struct peer_link *link)
     free(link);
 }
 
+static bool link_uses_tls(const struct peer_link *link)
+{
+    return link->self->tls && !link->is_here && strncmp(link->address, "unix:", 5) != 0;
+}
+
 static void link_connect(struct peer_link *link)
 {
     const struct peer_self *self = link->self;
+    char here[sizeof "process:" + PEER_ADDRESS_MAX];
+    (void)snprintf(here, sizeof here, "process:%s", link->address);
     link->state = PEER_LINK_CONNECTING;
-    link->stream = stream_connect(self->loop, link->address, self->options.connect_timeout_ms,
-                                  &link_events, link_opened, link);
-    if (self->tls && strncmp(link->address, "unix:", 5) != 0)
+    link->is_here = process_listener_exists(link->address);
+    link->stream =
+        stream_connect(self->loop, link->is_here ? here : link->address,
+                       self->options.connect_timeout_ms, &link_events, link_opened, link);
+    if (link_uses_tls(link))
         stream_secure(link->stream, self->tls, link->address);
 }
 
@@ -460,6 +469,11 @@ int64_t peer_link_clock_skew_us(const struct peer_link *link)
 {
     struct cluster_clock *clock = link->self->clock;
     return clock ? cluster_clock_skew_of(clock, bytes_of(link->shard)) : 0;
+}
+
+const char *peer_link_through(const struct peer_link *link)
+{
+    return link->is_here ? "memory" : link_uses_tls(link) ? "tls" : "tcp";
 }
 
 const char *peer_link_state_name(const struct peer_link *link)

@@ -17,7 +17,8 @@
  *     read, so two partitions that fill each other's buffers cannot block each other.
  * (5) A STATUS request is sent every ping_ms. If no byte arrives from the peer for timeout_ms, the connection is closed:
  *     so a network that fails in one direction, or a stopped process, has the effect of a broken connection.
- * (6) A link comes up only if the peer's identity names the shard that the map has at this address.
+ * (6) A link to a partition of the same process goes through memory, without TLS: its bytes do not leave the process.
+ * (7) A link comes up only if the peer's identity names the shard that the map has at this address.
  */
 #pragma once
 
@@ -101,6 +102,12 @@ enum peer_sent {
     PEER_FULL, /* output_max or requests_max is reached */
 };
 
+/* What is outstanding in GREETING. */
+struct peer_greeting {
+    uint8_t auths_left; /* replies to SCREE AUTH */
+    bool is_admitted;   /* the peer has accepted a secret */
+};
+
 struct peer_link {
     struct list link; /* in a list of the owner */
     const struct peer_self *self;
@@ -108,8 +115,8 @@ struct peer_link {
     char *address;
     struct stream *stream; /* NULL in DOWN */
     enum peer_link_state state;
-    uint8_t auths_left;     /* replies to SCREE AUTH */
-    bool is_admitted;       /* the peer has accepted a secret */
+    struct peer_greeting greeting;
+    bool is_here;           /* the connection does not leave the process */
     bool was_over_limit;    /* peer_over_limit was logged for this connection */
     bool listens;           /* the peer wants PUBLISH, or did before its connection broke */
     uint64_t listens_order; /* of the last LISTEN that counted */
@@ -157,6 +164,8 @@ void peer_link_cancel(struct peer_link *link, struct peer_request *request);
 /* Number of outstanding requests, without the link's own STATUS. */
 uint32_t peer_link_outstanding(const struct peer_link *link);
 const char *peer_link_state_name(const struct peer_link *link);
+/* "memory", "tls" or "tcp": how the link is connected, or will be. */
+const char *peer_link_through(const struct peer_link *link);
 /* How much the peer's system clock is ahead of the time of the cluster (cluster_clock.h), in µs; 0: not known. */
 int64_t peer_link_clock_skew_us(const struct peer_link *link);
 

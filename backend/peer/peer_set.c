@@ -22,6 +22,9 @@ struct peer_set {
     struct shard_map *map; /* NULL: none */
     int shard;             /* index of our shard in the map; -1: not in the map */
     bool is_elsewhere;     /* the map has our name at another address */
+    /* for partitions of this process; NULL: closed */
+    struct process_listener *listener;
+    char *listens_at; /* its name */
     struct list links;
     struct list incoming;
     uint32_t links_count;
@@ -123,6 +126,7 @@ void peer_set_free(struct peer_set *peers)
 {
     if (!peers)
         return;
+    peer_set_stop_accepting(peers);
     drop_links(peers);
     drop_incoming(peers);
     timer_free(peers->tick);
@@ -266,6 +270,35 @@ static void follow_leaving_shards(struct peer_set *peers)
     }
 }
 
+void peer_set_stop_accepting(struct peer_set *peers)
+{
+    process_listener_free(peers->listener);
+    free(peers->listens_at);
+    peers->listener = NULL;
+    peers->listens_at = NULL;
+}
+
+/* The address at which others look for this partition: by their map, or by our identity when the map does not have us. */
+static const char *sought_address(const struct peer_set *peers)
+{
+    return peers->shard < 0 ? peers->self.identity.address
+                            : peers->map->shards[peers->shard].addresses[0];
+}
+
+static void accept_here(struct peer_set *peers, bool accepts)
+{
+    const char *address = sought_address(peers);
+    if (peers->listener && accepts && strcmp(peers->listens_at, address) == 0)
+        return;
+    peer_set_stop_accepting(peers);
+    if (!accepts || !peers->host.on_accept)
+        return;
+    peers->listens_at = strdup(address);
+    CHECK(peers->listens_at);
+    peers->listener =
+        process_listener_new(peers->host.loop, address, peers->host.on_accept, peers->host.owner);
+}
+
 void peer_set_configure(struct peer_set *peers, const struct peer_config *config)
 {
     int shard = config->map ? shard_of_address(config->map, config->address, 0) : -1;
@@ -283,6 +316,7 @@ void peer_set_configure(struct peer_set *peers, const struct peer_config *config
     set_credentials(peers, config);
     set_identity(peers, config);
     report_address(config, shard);
+    accept_here(peers, has_name && config->accepts_here);
     if (!has_name) {
         timer_free(peers->tick);
         peers->tick = NULL;
@@ -482,10 +516,10 @@ static void print_link(const struct peer_set *peers, const struct peer_link *lin
     bool is_up = link->state == PEER_LINK_UP;
     out_printf(out,
                "peer_%s:address=%s,state=%s,outstanding=%u,output_bytes=%zu,connects=%" PRIu64
-               ",failures=%u,since_s=%" PRIu64,
+               ",failures=%u,through=%s,since_s=%" PRIu64,
                link->shard, link->address, peer_link_state_name(link), peer_link_outstanding(link),
                link->stream ? stream_pending(link->stream) : 0, link->connects, link->failures,
-               (loop_mono_ms(peers->host.loop) - link->since_ms) / 1000);
+               peer_link_through(link), (loop_mono_ms(peers->host.loop) - link->since_ms) / 1000);
     if (is_up)
         out_printf(out,
                    ",run_id=%s,version=%s,map_epoch=%" PRIu64 ",same_map=%s,log_index=%" PRIu64

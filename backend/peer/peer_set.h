@@ -12,6 +12,9 @@
  * If the map has a partition's name at another address, the partition is elsewhere: its data was copied, or it was moved and this map is
  * older. It makes and accepts no links, and must serve no key, because the backend at the other address does.
  *
+ * Shards of one process need no network between them: a partition also accepts connections to its address within the process, and
+ * a link to such an address goes through memory (stream.h). Greeting, frames, limits and timeouts are the same.
+ *
  * A new map keeps the links to shards whose name and address stay. A shard that moved gets a new link. When the secret,
  * TLS or our own name changes, all links are made anew and incoming connections are closed; their peers connect again.
  */
@@ -33,6 +36,7 @@ struct peer_config {
     const char *secret;
     const char *secret_previous; /* is shown too; empty: none */
     struct tls_context *tls;     /* for connections to others; NULL: plain */
+    bool accepts_here;           /* partitions of this process connect through memory */
     struct peer_options options;
 };
 
@@ -47,6 +51,8 @@ struct peer_host {
     const char *version;
     uint64_t (*current_index)(void *owner); /* returns the index of the last batch */
     struct peer_requests requests;
+    /* takes a connection within the process, as one of a port; NULL: there are none */
+    void (*on_accept)(void *owner, struct stream *stream);
     void *owner; /* of these functions */
 };
 
@@ -56,6 +62,8 @@ struct peer_set *peer_set_new(const struct peer_host *host);
 void peer_set_free(struct peer_set *peers);
 /* Puts a map and options into force; everything is copied or referenced. */
 void peer_set_configure(struct peer_set *peers, const struct peer_config *config);
+/* Accepts no more connections within the process: the partition stops. */
+void peer_set_stop_accepting(struct peer_set *peers);
 /* Checks the map. False: two shards have the address, and error[size] names them. */
 bool peer_set_check_map(const struct shard_map *map, const char *address, char *error, size_t size);
 

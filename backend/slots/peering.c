@@ -70,6 +70,7 @@ struct peer_set *peering_new(struct partition *partition)
         .version = SCREE_VERSION,
         .current_index = batch_index,
         .requests = {.handle = handle_request, .on_closed = connection_closed},
+        .on_accept = partition->listeners.on_accept,
         .owner = partition,
     };
     return peer_set_new(&host);
@@ -84,6 +85,15 @@ int peering_port(const struct partition *partition)
     if (config->peer_tls && config->tls_port)
         return config->tls_port + index;
     return partition->listeners.port;
+}
+
+/* Is the advertised port the partition's own? Any other leads through a forwarder, by which connections are meant to go. */
+static bool advertises_own_port(const struct partition *partition)
+{
+    const struct backend_config *config = &partition->snapshot->config;
+    int port = peering_port(partition);
+    return port == partition->listeners.port ||
+           (config->tls_port && port == config->tls_port + (int)partition->index);
 }
 
 void peering_client_ports(const struct partition *partition, uint16_t *port, uint16_t *tls_port)
@@ -165,6 +175,7 @@ void peering_configure(struct partition *partition)
         .secret = options->secret,
         .secret_previous = options->secret_previous,
         .tls = snapshot->peer_tls,
+        .accepts_here = advertises_own_port(partition),
         .options =
             {
                 .connect_timeout_ms = options->peer_timeout_ms,

@@ -5,6 +5,8 @@
  *         └─ name ─► lookup (own thread) ──┘   each gets its share of the remaining time
  *                      no answer in half of the time, or the name server fails ─► the last good addresses
  *
+ * "process:NAME" is not an address of the network: pipe_uv.c connects it at once.
+ *
  * The result is always reported through TELL_OPEN, so on_open is never called from inside stream_connect.
  */
 #include "shared/check.h"
@@ -224,7 +226,9 @@ struct stream *stream_connect(struct loop *loop, const char *address, uint64_t t
     timer_start(connecting->timer, timeout_ms, 0); /* also updates the loop's time */
     connecting->deadline_ms = loop_mono_ms(loop) + timeout_ms;
 
-    if (address_parse(address, &connecting->list[0])) {
+    if (pipe_is_address(address)) {
+        connect_ended(connecting, -1, pipe_connect(stream, address));
+    } else if (address_parse(address, &connecting->list[0])) {
         connecting->count = 1;
         connect_next(connecting, 0);
     } else if (!address_is_unix(address) &&
@@ -267,7 +271,10 @@ void connect_tell(struct stream *stream)
     stream->err = 0;
     if (connecting->fd >= 0 && stream->secure.tls && shake_hands(stream))
         return;
-    if (connecting->fd >= 0) {
+    if (stream->pipe) {
+        stream_opened(stream);
+        stream_send(stream);
+    } else if (connecting->fd >= 0) {
         if (stream_start(stream, connecting->fd)) {
             connecting->fd = -1;
             stream_send(stream); /* sends what was appended before the stream was open */

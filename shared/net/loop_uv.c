@@ -153,6 +153,7 @@ static void mail_run(struct loop *loop)
 static void on_wake(uv_async_t *async)
 {
     struct loop *loop = async->data;
+    pipes_deliver(loop);
     if (!loop->is_polling)
         mail_run(loop);
 }
@@ -202,6 +203,7 @@ struct loop *loop_new(void)
     list_init(&loop->handshakes.all);
     list_init(&loop->handshakes.ready);
     linger_init(loop);
+    pipes_init(loop);
     loop->time.turns = 1;
     uv_prepare_start(&loop->turn, on_uv_prepare);
     return loop;
@@ -238,6 +240,7 @@ void loop_free(struct loop *loop)
     uv_close((uv_handle_t *)&loop->wake, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     CHECK(uv_loop_close(&loop->uv) == 0);
+    pipes_fini(loop);
     free(loop);
 }
 

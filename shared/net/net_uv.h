@@ -23,10 +23,18 @@
 #include "shared/net/stream.h"
 
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <uv.h>
+
+/* Ends of pipes that have something for their streams (pipe_uv.c). Other threads add to it. */
+struct loop_pipes {
+    pthread_mutex_t lock;
+    struct list ready;
+    size_t count;
+};
 
 /* Each clock is read at most once per turn. */
 struct loop_time {
@@ -42,6 +50,7 @@ struct loop_handshakes {
     struct list all;   /* ordered by silence, longest first */
     struct list ready; /* those with a step to run */
     unsigned count;
+    unsigned done; /* TLS streams after their handshake */
 };
 
 /* Streams that are closed and whose peers may still send (linger_uv.c). */
@@ -77,7 +86,7 @@ struct loop {
     struct block *shared;
     struct loop_handshakes handshakes;
     struct loop_lingering lingering;
-    unsigned secured_count;  /* TLS streams after their handshake */
+    struct loop_pipes pipes;
     struct metrics *metrics; /* TLS metrics; NULL until the first connection */
 
     unsigned opened;
@@ -140,6 +149,7 @@ enum stream_state { STREAM_CONNECTING, STREAM_OPEN, STREAM_CLOSING, STREAM_CLOSE
 enum { TELL_OPEN = 1, TELL_AGAIN = 2, TELL_DRAIN = 4, TELL_END = 8 };
 
 struct connecting;
+struct pipe_end;
 
 /* The TLS of a stream (secure_uv.c). */
 struct stream_tls {
@@ -151,7 +161,7 @@ struct stream_tls {
 };
 
 struct stream {
-    uv_poll_t poll; /* valid when has_poll */
+    uv_poll_t poll; /* valid when there is a descriptor */
     struct loop *loop;
     const struct stream_events *events;
     void *owner;
@@ -160,12 +170,12 @@ struct stream {
     struct list dirty;   /* in loop->dirty */
     struct list telling; /* in loop->telling while `tell` is not 0; in loop->dead after the end */
     uint64_t active_ms;
+    struct pipe_end *pipe; /* NULL: the stream has a descriptor, or is not connected */
     int fd;
     int err;              /* argument of TELL_OPEN and TELL_END */
     uint8_t state;        /* enum stream_state */
     uint8_t tell;         /* TELL_ bits */
     uint8_t subscription; /* events that uv_poll watches now */
-    bool has_poll;
     bool is_paused;
     /* the kernel's send buffer is full; waits until the descriptor is writable */
     bool is_blocked;
@@ -192,6 +202,8 @@ bool stream_start(struct stream *stream, int fd);
 bool stream_is_reading(const struct stream *stream);
 /* Calls on_end once; after an error nothing can be sent. */
 void stream_end(struct stream *stream, int err);
+/* Reads as long as the stream is reading and bytes come; then watches for what it needs next. */
+void stream_readable(struct stream *stream);
 /* Handles a read() that returned no bytes. True: try again. */
 bool stream_read_failed(struct stream *stream, ssize_t got);
 /* Frees the buffers and the TLS state of a closed stream. */
@@ -215,6 +227,24 @@ void linger_count(struct loop *loop, int by);
 /* Frees the buffers of streams that were closed in this turn; called at its end, when no caller can be using them. */
 void linger_slim(struct loop *loop);
 void linger_init(struct loop *loop);
+
+/* pipe_uv.c: streams of this process, to addresses "process:NAME". */
+bool pipe_is_address(const char *address);
+/* Returns 0, or a negative errno. The stream may write at once; the other side is accepted later. */
+int pipe_connect(struct stream *stream, const char *address);
+/* As read() and writev() of a non-blocking descriptor. */
+ssize_t pipe_read(struct stream *stream, char *to, size_t room);
+ssize_t pipe_write(struct stream *stream, const struct iovec *iov, size_t bytes);
+/* The stream begins to wait for bytes to read, or for room to write. */
+void pipe_watch(struct stream *stream);
+/* Has the other side been closed? */
+bool pipe_has_ended(const struct stream *stream);
+/* The stream is closed: it leaves its pipe, if it has one. */
+void pipe_leave(struct stream *stream);
+/* Passes on what other loops have written since the last call. */
+void pipes_deliver(struct loop *loop);
+void pipes_init(struct loop *loop);
+void pipes_fini(struct loop *loop);
 
 /* secure_uv.c: TLS. `on_done` is called once, at the end of a turn, never from inside secure_start; after an error
  * the callee must close the stream. */

@@ -97,7 +97,7 @@ static void handshake_end(struct stream *stream, int err)
     } else {
         count_handshake(stream, metrics);
         stream->secure.is_done = true;
-        stream->loop->secured_count++;
+        stream->loop->handshakes.done++;
         stream_opened(stream);
         stream_send(stream);
         if (tls_has_input(stream->secure.tls))
@@ -195,7 +195,7 @@ void secure_start(struct stream *stream, uint64_t timeout_ms, handshake_fn *on_d
     struct handshake *handshake = calloc(1, sizeof *handshake);
     CHECK(handshake);
     CHECK(stream->secure.tls);
-    CHECK(stream->has_poll);
+    CHECK(stream->fd >= 0);
     handshake->stream = stream;
     handshake->on_done = on_done;
     handshake->owner = owner;
@@ -226,7 +226,7 @@ void secure_free(struct stream *stream)
 {
     if (stream->secure.is_done) {
         metric_sub(metrics_of(stream->loop), METRIC_PROCESS_TLS_CONNECTIONS, 1);
-        stream->loop->secured_count--;
+        stream->loop->handshakes.done--;
     }
     tls_free(stream->secure.tls);
     stream->secure.tls = NULL;
@@ -255,7 +255,7 @@ void stream_secure(struct stream *stream, struct tls_context *context, const cha
 bool stream_is_local(const struct stream *stream)
 {
     const char *peer = stream->peer;
-    return strchr(peer, '/') || strncmp(peer, "127.0.0.1:", 10) == 0 ||
+    return pipe_is_address(peer) || strchr(peer, '/') || strncmp(peer, "127.0.0.1:", 10) == 0 ||
            strncmp(peer, "[::1]:", 6) == 0 || strncmp(peer, "[::ffff:127.0.0.1]:", 19) == 0;
 }
 
@@ -266,7 +266,7 @@ size_t stream_tls_bytes(const struct stream *stream)
 
 size_t loop_tls_bytes(const struct loop *loop)
 {
-    return (size_t)loop->secured_count * TLS_CONNECTION_BYTES;
+    return (size_t)loop->handshakes.done * TLS_CONNECTION_BYTES;
 }
 
 bool stream_is_verified(const struct stream *stream)

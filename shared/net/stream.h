@@ -1,5 +1,5 @@
 /*
- * stream.h - one TCP or Unix connection, byte stream both ways, non-blocking.
+ * stream.h - one TCP or Unix connection, or one within the process; byte stream both ways, non-blocking.
  *
  *            on_data(block, data, len) ◄── reads (loop's shared block, or the stream's own partial one)
  *   owner ◄┤
@@ -43,7 +43,7 @@ enum { STREAM_HIGH_WATER = 1024 * 1024, STREAM_LOW_WATER = 256 * 1024 };
 
 /* Result of a connect: 0 or a negative errno (including -ETIMEDOUT). */
 typedef void stream_open_fn(void *owner, int err);
-/* Connects to "host:port", "[v6]:port" or "unix:/path" and sets TCP_NODELAY; the name is resolved on every call, on
+/* Connects to "host:port", "[v6]:port", "unix:/path" or "process:NAME" (process_listener_new) and sets TCP_NODELAY; the name is resolved on every call, on
  * another thread. Never fails synchronously: on_open is called later. */
 struct stream *stream_connect(struct loop *loop, const char *address, uint64_t timeout_ms,
                               const struct stream_events *events, stream_open_fn *on_open,
@@ -126,3 +126,13 @@ typedef struct tls_context *listener_tls_fn(void *owner);
 void listener_secure(struct listener *listener, listener_tls_fn *tls_of, uint64_t handshake_ms);
 /* Stops accepting and frees the listener. */
 void listener_free(struct listener *listener);
+
+/* A listener for other loops of this process, which connect to "process:NAME". The bytes of these streams go through memory: they
+ * have no descriptor, and do not break until one side closes. NAME is any text, without regard to case. */
+struct process_listener;
+struct process_listener *process_listener_new(struct loop *loop, const char *name,
+                                              accept_fn *on_accept, void *owner);
+/* Streams that it has not accepted yet are closed. NULL is allowed. */
+void process_listener_free(struct process_listener *listener);
+/* Is there such a listener now? May be called on any thread. */
+bool process_listener_exists(const char *name);

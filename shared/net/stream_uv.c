@@ -124,6 +124,10 @@ static void stream_watch(struct stream *stream)
 {
     if (stream->state == STREAM_CLOSED) /* linger_uv.c may watch the descriptor */
         return;
+    if (stream->pipe) {
+        pipe_watch(stream);
+        return;
+    }
     int want =
         (stream_is_reading(stream) ? UV_READABLE : 0) | (stream->is_blocked ? UV_WRITABLE : 0);
     if (want == stream->subscription)
@@ -176,7 +180,8 @@ static bool stream_read_once(struct stream *stream)
     size_t room = block->size - block->used;
     if (room > READ_MAX)
         room = READ_MAX;
-    ssize_t got = read(stream->fd, block->data + block->used, room);
+    char *to = block->data + block->used;
+    ssize_t got = stream->pipe ? pipe_read(stream, to, room) : read(stream->fd, to, room);
     if (got <= 0)
         return stream_read_failed(stream, got);
     stream->active_ms = loop_mono_ms(loop);
@@ -192,6 +197,12 @@ static void stream_read(struct stream *stream)
         if (!stream_read_once(stream))
             break;
     }
+}
+
+void stream_readable(struct stream *stream)
+{
+    stream_read(stream);
+    stream_watch(stream);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -218,7 +229,6 @@ bool stream_attach(struct stream *stream, int fd)
     if (uv_poll_init(&stream->loop->uv, &stream->poll, fd) < 0)
         return false;
     stream->fd = fd;
-    stream->has_poll = true;
     linger_count(stream->loop, 1);
     return true;
 }
@@ -292,6 +302,15 @@ static void stream_broke(struct stream *stream, int err)
     }
 }
 
+/* Writes `bytes`, the sum of iov, or fewer. Returns their number, or -1. */
+static ssize_t stream_writev(struct stream *stream, const struct iovec *iov, int count,
+                             size_t bytes)
+{
+    if (stream->pipe)
+        return pipe_write(stream, iov, bytes);
+    return count == 1 ? write(stream->fd, iov[0].iov_base, bytes) : writev(stream->fd, iov, count);
+}
+
 /* Makes one system call. False: nothing more can be written now. */
 static bool stream_write_once(struct stream *stream)
 {
@@ -305,8 +324,7 @@ static bool stream_write_once(struct stream *stream)
     size_t bytes = 0;
     for (int i = 0; i < count; i++)
         bytes += iov[i].iov_len;
-    ssize_t sent =
-        count == 1 ? write(stream->fd, iov[0].iov_base, bytes) : writev(stream->fd, iov, count);
+    ssize_t sent = stream_writev(stream, iov, count, bytes);
     if (sent < 0 && errno == EINTR)
         return true;
     if (sent < 0 && errno != EAGAIN) {
@@ -392,6 +410,8 @@ size_t stream_held_room(const struct stream *stream)
 bool stream_has_hung_up(const struct stream *stream)
 {
     struct pollfd asked = {.fd = stream->fd, .events = POLLRDHUP};
+    if (stream->pipe)
+        return pipe_has_ended(stream);
     return stream->is_ended || stream->is_broken ||
            (poll(&asked, 1, 0) == 1 && asked.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
@@ -399,6 +419,8 @@ bool stream_has_hung_up(const struct stream *stream)
 bool stream_is_broken(const struct stream *stream)
 {
     struct pollfd asked = {.fd = stream->fd};
+    if (stream->pipe)
+        return pipe_has_ended(stream);
     return stream->is_broken || (poll(&asked, 1, 0) == 1 && asked.revents & (POLLHUP | POLLERR));
 }
 
@@ -465,7 +487,8 @@ static void stream_finish(struct stream *stream)
     timer_free(stream->deadline);
     connect_free(stream->connecting);
     secure_stop(stream);
-    if (!stream->has_poll) {
+    pipe_leave(stream);
+    if (stream->fd < 0) {
         list_push(&stream->loop->dead, &stream->telling);
         return;
     }

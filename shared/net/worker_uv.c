@@ -10,7 +10,8 @@
  * another one before. Whenever jobs wait, a thread has been woken (`is_waking`) or all are busy.
  *
  * A worker with its own thread is the only worker of a pool with one thread. The task is posted once for all jobs that
- * finish before the loop runs it.
+ * finish before the loop runs it. The threads of a pool start with its first job: a process with many partitions has many workers that
+ * seldom have one (a backup, a compaction of the whole store).
  */
 #include "shared/check.h"
 #include "shared/net/net_uv.h"
@@ -32,8 +33,9 @@ struct worker_pool {
     unsigned idle;  /* threads that wait for `changed` */
     bool is_waking; /* `changed` was signalled, and no idle thread runs yet */
     bool is_ending;
+    bool is_started; /* the threads run */
     char name[16];
-    unsigned count;
+    unsigned count; /* of the threads */
     pthread_t threads[];
 };
 
@@ -125,17 +127,24 @@ static void *pool_main(void *argument)
     return NULL;
 }
 
+/* The caller holds the lock. */
+static void start_threads(struct worker_pool *pool)
+{
+    pool->is_started = true;
+    for (unsigned i = 0; i < pool->count; i++)
+        CHECK(pthread_create(&pool->threads[i], NULL, pool_main, pool) == 0);
+}
+
 struct worker_pool *worker_pool_new(const char *name, unsigned threads)
 {
     CHECK(threads > 0);
     struct worker_pool *pool = calloc(1, sizeof *pool + threads * sizeof pool->threads[0]);
     CHECK(pool);
     strncpy(pool->name, name, sizeof(pool->name) - 1);
+    pool->count = threads;
     job_list_init(&pool->waiting);
     CHECK(pthread_mutex_init(&pool->lock, NULL) == 0);
     CHECK(pthread_cond_init(&pool->changed, NULL) == 0);
-    for (; pool->count < threads; pool->count++)
-        CHECK(pthread_create(&pool->threads[pool->count], NULL, pool_main, pool) == 0);
     return pool;
 }
 
@@ -148,7 +157,7 @@ void worker_pool_free(struct worker_pool *pool)
     pool->is_ending = true;
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->lock);
-    for (unsigned i = 0; i < pool->count; i++)
+    for (unsigned i = 0; pool->is_started && i < pool->count; i++)
         CHECK(pthread_join(pool->threads[i], NULL) == 0);
     pthread_cond_destroy(&pool->changed);
     pthread_mutex_destroy(&pool->lock);
@@ -210,6 +219,8 @@ void worker_submit(struct worker *worker, struct job *job)
     worker->under_way++;
     pthread_mutex_unlock(&worker->lock);
     pthread_mutex_lock(&pool->lock);
+    if (!pool->is_started)
+        start_threads(pool);
     job_list_push(&pool->waiting, job);
     unlock_and_wake(pool);
 }

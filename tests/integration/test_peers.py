@@ -2,6 +2,7 @@
 """Links between backends: they find each other by the shard map, come back after faults, and refuse untrusted peers."""
 
 import os
+import re
 import signal
 import socket
 import struct
@@ -369,6 +370,15 @@ def _(run):
             check(old.greetings > 0, 'nothing connected')
         cluster.backends[2].start()
         cluster.wait_linked()
+
+
+@suite.case('partitions of one process are linked through memory, and others by the network')
+def _(run):
+    with Cluster(backends=2, partitions=3, proxies=0, linked=True) as cluster:
+        with cluster.partition(0) as partition:
+            text = partition.get('INFO', 'peers').decode()
+        check_equal(dict(re.findall(r'peer_(\w+):.*,through=(\w+),', text)),
+                    {'b0p1': 'memory', 'b0p2': 'memory', 'b1p0': 'tcp', 'b1p1': 'tcp', 'b1p2': 'tcp'})
 
 
 @suite.case('a backend without a map works alone')

@@ -676,21 +676,27 @@ static void on_accept(struct sim_event *event)
     stream_wake(stream);
 }
 
-struct listener *listener_new(struct loop *loop, int fd, const struct listen_options *options,
-                              accept_fn *callback, void *owner)
+static struct listener *listener_alloc(struct loop *loop, accept_fn *callback, void *owner)
 {
     struct listener *listener = calloc(1, sizeof(*listener));
     CHECK(listener);
-    (void)options;
     listener->loop = loop;
     listener->on_accept = callback;
     listener->owner = owner;
-    listen_address(fd, listener->address, sizeof(listener->address));
     list_init(&listener->queue);
     sim_event_init(&listener->accept, "accept", loop, on_accept);
     listener->accept.is_callback = true;
     list_push(&sim_listeners, &listener->link);
     loop->opened++;
+    return listener;
+}
+
+struct listener *listener_new(struct loop *loop, int fd, const struct listen_options *options,
+                              accept_fn *callback, void *owner)
+{
+    struct listener *listener = listener_alloc(loop, callback, owner);
+    (void)options;
+    listen_address(fd, listener->address, sizeof(listener->address));
     return listener;
 }
 
@@ -708,6 +714,43 @@ void listener_free(struct listener *listener)
     list_remove(&listener->link);
     listener->loop->opened--;
     free(listener);
+}
+
+/* ---- within a process ---- */
+
+/* Streams of a host's process are simulated like those of the network: they have delays, and connections are cut. */
+struct process_listener {
+    struct listener *listener;
+};
+
+static void process_address(const char *name, char address[SIM_ADDRESS_MAX])
+{
+    (void)snprintf(address, SIM_ADDRESS_MAX, "process:%s", name);
+}
+
+struct process_listener *process_listener_new(struct loop *loop, const char *name,
+                                              accept_fn *callback, void *owner)
+{
+    struct process_listener *process = calloc(1, sizeof *process);
+    CHECK(process);
+    process->listener = listener_alloc(loop, callback, owner);
+    process_address(name, process->listener->address);
+    return process;
+}
+
+void process_listener_free(struct process_listener *process)
+{
+    if (process)
+        listener_free(process->listener);
+    free(process);
+}
+
+bool process_listener_exists(const char *name)
+{
+    char address[SIM_ADDRESS_MAX];
+    process_address(name, address);
+    const struct listener *listener = listener_find(address);
+    return listener && listener->loop->host == sim_host_now();
 }
 
 /* ---- faults ----------------------------------------------------------------------------------- */

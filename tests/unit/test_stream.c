@@ -47,6 +47,7 @@ static struct loop *loop;
 static struct await await;
 static struct listen_options options;
 static struct listener *listener;
+static struct process_listener *process_listener;
 static char address[128];
 static struct end server; /* the connection accepted last */
 static struct end client;
@@ -217,12 +218,23 @@ static void setup(void)
     listen_on("127.0.0.1:0");
 }
 
+/* The same with streams that have no descriptors. */
+static void setup_process(void)
+{
+    setup();
+    listener_free(listener);
+    listener = NULL;
+    strcpy(address, "process:here:1");
+    process_listener = process_listener_new(loop, "here:1", on_accept, &server);
+}
+
 static void teardown(void)
 {
     end_close(&client);
     end_close(&server);
     if (listener)
         listener_free(listener);
+    process_listener_free(process_listener);
     loop_free(loop);
     /* The thread of an abandoned name lookup closes its sockets when the resolver returns. */
     for (int ms = 0; count_descriptors() != descriptors && ms < LOOKUP_ENDS_MS; ms++)
@@ -1188,6 +1200,58 @@ START_TEST(running_out_of_descriptors_sheds_connections)
 }
 END_TEST
 
+/* ---- within the process ---- */
+
+START_TEST(streams_of_the_process_have_no_descriptors)
+{
+    int before = count_descriptors();
+    connect_both();
+    ck_assert_int_eq(count_descriptors(), before);
+    ck_assert_int_eq(stream_fd(server.stream), -1);
+    ck_assert_str_eq(stream_peer(client.stream), address);
+    ck_assert_str_eq(stream_peer(server.stream), address);
+    ck_assert_str_eq(stream_local(server.stream), address);
+    ck_assert(stream_is_local(server.stream));
+}
+END_TEST
+
+START_TEST(bytes_for_a_closed_stream_of_the_process_end_with_an_error)
+{
+    connect_both();
+    stream_pause(client.stream);
+    send_text(&server, "last words");
+    end_close(&server);
+    turns(3);
+    send_text(&client, "too late");
+    turns(3);
+    stream_resume(client.stream);
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_int_lt(client.end_err, 0);
+    ck_assert_int_eq(client.ends, 1);
+    ck_assert(stream_is_broken(client.stream));
+}
+END_TEST
+
+START_TEST(streams_that_a_freed_listener_has_not_accepted_end)
+{
+    dial(address);
+    process_listener_free(process_listener);
+    process_listener = NULL;
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_int_eq(accepted, 0);
+    ck_assert(!process_listener_exists("here:1"));
+}
+END_TEST
+
+START_TEST(a_name_without_a_listener_in_the_process_is_refused)
+{
+    ck_assert(process_listener_exists("HERE:1"));
+    dial("process:there:1");
+    ck_assert(await_until(&await, is_opened, &client));
+    ck_assert_int_eq(client.open_err, -ECONNREFUSED);
+}
+END_TEST
+
 static void add_tests(TCase *tests)
 {
     tcase_add_test(tests, an_echo_returns_the_bytes_sent);
@@ -1243,13 +1307,51 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, running_out_of_descriptors_sheds_connections);
 }
 
+static void add_process_tests(TCase *tests)
+{
+    tcase_add_test(tests, an_echo_returns_the_bytes_sent);
+    tcase_add_test(tests, bytes_sent_before_the_connection_is_open_arrive);
+    tcase_add_test(tests, a_connection_opens_although_the_loop_was_busy_beyond_the_timeout);
+    tcase_add_test(tests, ten_megabytes_go_both_ways_at_once);
+    tcase_add_test(tests, an_echo_of_ten_megabytes_is_the_same);
+    tcase_add_test(tests, a_frame_bigger_than_a_block_comes_in_one_piece);
+    tcase_add_test(tests, unconsumed_bytes_are_presented_again_after_a_pause);
+    tcase_add_test(tests, kept_bytes_come_before_the_end);
+    tcase_add_test(tests, a_pause_stops_the_sender);
+    tcase_add_test(tests, a_resume_inside_on_data_counts);
+    tcase_add_test(tests, a_close_sends_what_is_pending_first);
+    tcase_add_test(tests, the_last_reply_arrives_although_bytes_were_left_unread);
+    tcase_add_test(tests, an_abort_drops_what_is_pending);
+    tcase_add_test(tests, a_stream_may_close_itself_inside_on_data);
+    tcase_add_test(tests, a_stream_may_abort_itself_inside_on_data);
+    tcase_add_test(tests, a_stream_may_close_itself_while_kept_bytes_are_presented);
+    tcase_add_test(tests, a_paused_stream_can_be_asked_whether_its_peer_hung_up);
+    tcase_add_test(tests, a_stream_may_close_itself_inside_on_end);
+    tcase_add_test(tests, a_peer_that_does_not_read_cannot_hold_a_closed_stream);
+    tcase_add_test(tests, a_stream_may_be_closed_while_it_connects);
+    tcase_add_test(tests, a_stream_may_close_itself_inside_on_open);
+    tcase_add_test(tests, streams_of_the_process_have_no_descriptors);
+    tcase_add_test(tests, bytes_for_a_closed_stream_of_the_process_end_with_an_error);
+    tcase_add_test(tests, streams_that_a_freed_listener_has_not_accepted_end);
+    tcase_add_test(tests, a_name_without_a_listener_in_the_process_is_refused);
+}
+
+static TCase *case_of(const char *name, void (*before)(void))
+{
+    TCase *tests = tcase_create(name);
+    tcase_add_checked_fixture(tests, before, teardown);
+    tcase_set_timeout(tests, 60);
+    return tests;
+}
+
 int main(void)
 {
-    TCase *tests = tcase_create("stream");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_set_timeout(tests, 60);
+    TCase *tests = case_of("stream", setup);
+    TCase *process_tests = case_of("stream of the process", setup_process);
     add_tests(tests);
+    add_process_tests(process_tests);
     Suite *suite = suite_create("stream");
     suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, process_tests);
     return suite_run(suite);
 }
