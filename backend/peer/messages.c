@@ -14,9 +14,11 @@ static const struct peer_message messages[UINT8_MAX + 1] = {
     [id] = {#name, (sender) == COORDINATOR, (slow) == BUSY, (answer) == DONE},
 #define MESSAGE_LINK(id, name, slow, answer)                                                       \
     [id] = {#name, false, (slow) == BUSY, (answer) == DONE},
+#define MESSAGE_COPY(...)
 #include "backend/peer/messages.def"
 #undef MESSAGE
 #undef MESSAGE_LINK
+#undef MESSAGE_COPY
 };
 
 const struct peer_message *peer_message(uint8_t kind)

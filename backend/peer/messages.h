@@ -14,9 +14,11 @@ typedef void peer_handle_fn(struct partition *partition, struct peer_incoming *i
 
 #define MESSAGE(id, name, handler, ...) peer_handle_fn handle_##handler;
 #define MESSAGE_LINK(...)
+#define MESSAGE_COPY(...)
 #include "backend/peer/messages.def"
 #undef MESSAGE
 #undef MESSAGE_LINK
+#undef MESSAGE_COPY
 
 struct peer_message {
     const char *name;       /* NULL: there is no such kind */

@@ -34,9 +34,11 @@ static uint64_t batch_index(void *owner)
 static peer_handle_fn *const handlers_of_kinds[UINT8_MAX + 1] = {
 #define MESSAGE(id, name, handler, ...) [id] = handle_##handler,
 #define MESSAGE_LINK(...)
+#define MESSAGE_COPY(...)
 #include "backend/peer/messages.def"
 #undef MESSAGE
 #undef MESSAGE_LINK
+#undef MESSAGE_COPY
 };
 
 /* peer_requests.handle */

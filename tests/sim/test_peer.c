@@ -10,14 +10,12 @@
  * doubled. When the faults end, all links come up and a request to each shard is answered.
  */
 #include "backend/context/backend_metrics.h"
-#include "backend/peer/peer_set.h"
 #include "shared/byte_order.h"
 #include "shared/log.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
-#include "shared/number.h"
 #include "tests/sim/sim.h"
-#include "tests/sim/sim_relay.h"
+#include "tests/sim/sim_peer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,20 +25,12 @@ enum { SEEDS = 1000, NODES = 3, ROUNDS = 40, STEPS_MAX = 3000000, DELAY_MS_MAX =
 
 static const char *const NAMES[NODES] = {"a", "b", "c"};
 
-struct node {
-    struct loop *loop;
-    struct listener *listener;
-    struct metrics *metrics;
-    struct peer_set *set;
-    char address[16];
-};
-
 struct asked {
     struct peer_request request;
     char payload[PEER_ECHO_HEADER_BYTES + 8];
 };
 
-static struct node nodes[NODES];
+static struct sim_peer nodes[NODES];
 static struct shard_map *map;
 static struct labels *links;           /* metrics of the nodes' links, by shard */
 static uint64_t sent, ended, answered; /* in this world */
@@ -48,114 +38,17 @@ static uint64_t duplicates;            /* frames dropped as duplicates, in all w
 static uint64_t totals[2];             /* sent and answered in all worlds */
 static struct sim_relays relays;
 
-/* ---- a node ---- */
-
-/* A connection whose greeting the test answers; in the program a session does it. */
-struct greeting {
-    struct node *node;
-    struct stream *stream;
-};
-
-static void greeting_ended(void *owner, int err)
+static void start_node(int index)
 {
-    struct greeting *greeting = owner;
-    (void)err;
-    stream_abort(greeting->stream);
-    free(greeting);
-}
-
-static size_t greeting_received(void *owner, struct block *block, const char *data, size_t len,
-                                size_t *need)
-{
-    struct greeting *greeting = owner;
-    struct stream *stream = greeting->stream;
-    char bytes[PEER_IDENTITY_MAX];
-    struct peer_identity peer;
-    const char *error;
-    (void)block;
-    (void)need;
-    const char protocol[] = {(char)('0' + PEER_PROTOCOL), 0};
-    char words[32];
-    (void)snprintf(words, sizeof words, "$4\r\nPEER\r\n$1\r\n%s\r\n$1\r\n", protocol);
-    const char *at = memmem(data, len, words, 21);
-    if (!at || data + len - at < 21 + 4)
-        return 0;
-    const char *size_at = at + 21 + 3; /* behind the shard's name of one letter */
-    const char *end = memmem(size_at, len - (size_t)(size_at - data), "\r\n", 2);
-    uint64_t size;
-    if (!end ||
-        !number_parse_uint64((struct bytes){size_at + 1, (size_t)(end - size_at - 1)}, &size) ||
-        (size_t)(data + len - end) < size + 4)
-        return 0;
-    CHECK(peer_set_admit(greeting->node->set, bytes_of(protocol), (struct bytes){at + 21, 1},
-                         (struct bytes){end + 2, size}, &peer, &error));
-    size_t written = peer_set_identity(greeting->node->set, bytes);
-    out_printf(stream_out(stream), "+OK\r\n$%zu\r\n", written);
-    out_write(stream_out(stream), bytes, written);
-    out_write(stream_out(stream), "\r\n", 2);
-    stream_send(stream);
-    peer_set_adopt_stream(greeting->node->set, stream, &peer);
-    free(greeting);
-    return len;
-}
-
-static void node_accepted(void *owner, struct stream *stream)
-{
-    static const struct stream_events events = {.on_data = greeting_received,
-                                                .on_end = greeting_ended};
-    struct greeting *greeting = calloc(1, sizeof *greeting);
-    CHECK(greeting);
-    *greeting = (struct greeting){.node = owner, .stream = stream};
-    stream_set_owner(stream, &events, greeting);
-}
-
-static struct listener *listen_at(struct loop *loop, const char *address, accept_fn *on_accept,
-                                  struct node *node)
-{
-    char error[64];
-    const struct listen_options options = {.address = address, .backlog = 16};
-    int fd = listen_bind(&options, error, sizeof error);
-    CHECK(fd >= 0);
-    return listener_new(loop, fd, &options, on_accept, node);
-}
-
-static uint64_t no_index(void *owner)
-{
-    (void)owner;
-    return 1;
-}
-
-static void start_node(struct node *node, int index)
-{
-    char advertised[16];
-    sim_set_host(NAMES[index]);
-    (void)snprintf(node->address, sizeof node->address, "%s:1", NAMES[index]);
-    (void)snprintf(advertised, sizeof advertised, "relay-%s:1", NAMES[index]);
-    node->loop = loop_new();
-    node->metrics = metrics_new();
-    node->listener = listen_at(node->loop, node->address, node_accepted, node);
-    const struct peer_host host = {.loop = node->loop,
-                                   .metrics = node->metrics,
-                                   .links = links,
-                                   .thread = (uint32_t)index,
-                                   .run_id = "run",
-                                   .version = "1",
-                                   .current_index = no_index};
-    const struct peer_config config = {.map = map,
-                                       .old_shard = "",
-                                       .address = advertised,
-                                       .secret = "secret",
-                                       .secret_previous = "",
-                                       .options = {.connect_timeout_ms = 1000,
-                                                   .timeout_ms = 1000,
-                                                   .ping_ms = 250,
-                                                   .backoff_min_ms = 10,
-                                                   .backoff_max_ms = 500,
-                                                   .output_max = 65536,
-                                                   .requests_max = 16}};
-    node->set = peer_set_new(&host);
-    peer_set_configure(node->set, &config);
-    sim_relays_add(&relays, advertised, node->address);
+    const struct sim_peer_options options = {
+        .name = NAMES[index],
+        .index = (uint32_t)index,
+        .map = map,
+        .links = links,
+        .relays = &relays,
+        .options = {.output_max = 65536, .requests_max = 16},
+    };
+    sim_peer_start(&nodes[index], &options);
 }
 
 /* ---- requests ---- */
@@ -246,15 +139,13 @@ static void check_runs(void)
 
 static void end_world(void)
 {
-    for (int i = 0; i < NODES; i++) {
-        listener_free(nodes[i].listener);
-        peer_set_free(nodes[i].set);
-    }
+    for (int i = 0; i < NODES; i++)
+        sim_peer_stop(&nodes[i]);
     CHECK(ended == sent);
     sim_relays_stop(&relays);
     sim_run_for(1000000); /* greetings end whose peers were lost */
     for (int i = 0; i < NODES; i++)
-        loop_free(nodes[i].loop);
+        sim_peer_fini(&nodes[i]);
     sim_relays_fini(&relays);
     shard_map_unref(map);
     labels_free(links);
@@ -272,7 +163,7 @@ static uint64_t run_world(uint64_t seed)
     map = shard_map_even(addresses, NODES);
     links = labels_new(LINK_WORDS, NODES);
     for (int i = 0; i < NODES; i++)
-        start_node(&nodes[i], i);
+        start_node(i);
     CHECK(sim_run_until(all_are_up, NULL, STEPS_MAX));
     relays.is_faulty = true;
     for (int round = 0; round < ROUNDS; round++) {
