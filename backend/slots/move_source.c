@@ -24,6 +24,48 @@ enum {
     ROUNDS_MAX = 8, /* pages in a row that were the whole tail: then the slots are frozen */
 };
 
+const struct state_row move_source_states[SOURCE_STATES] = {
+    [SOURCE_STARTING] = {"STARTING", "starting",
+                         STATE_BIT(SOURCE_BEGINNING) | STATE_BIT(SOURCE_ABORTING) |
+                             STATE_BIT(SOURCE_DONE)},
+    [SOURCE_BEGINNING] = {"BEGINNING", "starting",
+                          STATE_BIT(SOURCE_COPYING) | STATE_BIT(SOURCE_ABORTING) |
+                              STATE_BIT(SOURCE_DONE)},
+    [SOURCE_COPYING] = {"COPYING", "copying",
+                        STATE_BIT(SOURCE_FOLLOWING) | STATE_BIT(SOURCE_ABORTING) |
+                            STATE_BIT(SOURCE_DONE)},
+    [SOURCE_FOLLOWING] = {"FOLLOWING", "tail",
+                          STATE_BIT(SOURCE_FREEZING) | STATE_BIT(SOURCE_ABORTING) |
+                              STATE_BIT(SOURCE_DONE)},
+    [SOURCE_FREEZING] = {"FREEZING", "frozen",
+                         STATE_BIT(SOURCE_DRAINING) | STATE_BIT(SOURCE_FOLLOWING) |
+                             STATE_BIT(SOURCE_ABORTING) | STATE_BIT(SOURCE_DONE)},
+    [SOURCE_DRAINING] = {"DRAINING", "frozen",
+                         STATE_BIT(SOURCE_ENDING) | STATE_BIT(SOURCE_FOLLOWING) |
+                             STATE_BIT(SOURCE_ABORTING) | STATE_BIT(SOURCE_DONE)},
+    [SOURCE_ENDING] = {"ENDING", "frozen",
+                       STATE_BIT(SOURCE_RELEASING) | STATE_BIT(SOURCE_FOLLOWING) |
+                           STATE_BIT(SOURCE_ABORTING) | STATE_BIT(SOURCE_DONE)},
+    [SOURCE_RELEASING] = {"RELEASING", "handing-over",
+                          STATE_BIT(SOURCE_ACTIVATING) | STATE_BIT(SOURCE_DONE)},
+    [SOURCE_ACTIVATING] = {"ACTIVATING", "handing-over",
+                           STATE_BIT(SOURCE_PURGING) | STATE_BIT(SOURCE_DONE)},
+    [SOURCE_PURGING] = {"PURGING", "purging", STATE_BIT(SOURCE_FINISHING) | STATE_BIT(SOURCE_DONE)},
+    [SOURCE_FINISHING] = {"FINISHING", "purging", STATE_BIT(SOURCE_DONE)},
+    [SOURCE_ABORTING] = {"ABORTING", "aborting",
+                         STATE_BIT(SOURCE_RESTORING) | STATE_BIT(SOURCE_DONE)},
+    [SOURCE_RESTORING] = {"RESTORING", "aborting", STATE_BIT(SOURCE_DONE)},
+    [SOURCE_DONE] = {"DONE", "done", 0},
+};
+
+/* The record RELEASED is not being written yet: the slots can stay here. */
+static const uint32_t UNDOABLE = STATE_BIT(SOURCE_STARTING) | STATE_BIT(SOURCE_BEGINNING) |
+                                 STATE_BIT(SOURCE_COPYING) | STATE_BIT(SOURCE_FOLLOWING) |
+                                 STATE_BIT(SOURCE_FREEZING) | STATE_BIT(SOURCE_DRAINING) |
+                                 STATE_BIT(SOURCE_ENDING);
+static const uint32_t FROZEN =
+    STATE_BIT(SOURCE_FREEZING) | STATE_BIT(SOURCE_DRAINING) | STATE_BIT(SOURCE_ENDING);
+
 /* ---- life ---- */
 
 uint64_t move_now_ms(const struct move_source *move)
@@ -80,19 +122,21 @@ void move_source_free(struct move_source *move)
     free(move);
 }
 
-static bool is_frozen(const struct move_source *move)
+bool move_source_may_abort(const struct move_source *move)
 {
-    return move->state >= SOURCE_FREEZING && move->state <= SOURCE_RELEASING;
+    return state_is_in(move->state, UNDOABLE);
 }
 
 bool move_source_holds_writes(const struct move_source *move)
 {
-    return is_frozen(move) || (move->state == SOURCE_FOLLOWING && move->brake.is_on);
+    return state_is_in(move->state, FROZEN | STATE_BIT(SOURCE_RELEASING)) ||
+           (move->state == SOURCE_FOLLOWING && move->brake.is_on);
 }
 
 void move_set_state(struct move_source *move, enum source_state state)
 {
     bool held_writes = move_source_holds_writes(move);
+    CHECK(state_may_follow(move_source_states, move->state, state));
     move->state = state;
     note_progress(move);
     if (held_writes != move_source_holds_writes(move))
@@ -454,13 +498,13 @@ void move_source_step(struct move_source *move)
     const struct partition *partition = move->host->partition;
     if (partition->running.busy_error || partition->thread.is_stopping || move->is_changing)
         return;
-    bool was_frozen = is_frozen(move);
+    bool was_frozen = state_is_in(move->state, FROZEN);
     struct bytes reason = was_frozen ? move_why_not_frozen(move) : BYTES("");
     if (was_frozen && move_is_frozen_too_long(move)) {
         move_thaw_late(move);
         return;
     }
-    if (reason.len && move->state < SOURCE_RELEASING) {
+    if (reason.len) {
         move_thaw(move, reason);
         return;
     }
@@ -505,7 +549,7 @@ void move_source_step(struct move_source *move)
 
 void move_source_abort(struct move_source *move, const char *reason)
 {
-    if (move->state >= SOURCE_RELEASING)
+    if (!move_source_may_abort(move))
         return;
     log_event(LOG_WARN, "slots_move_aborted", "partition=%u slots=%u-%u to=%s reason=\"%s\"",
               move->host->partition->index, move->slots.first, move->slots.last, move->target,
@@ -524,19 +568,6 @@ void move_source_drop(struct move_source *move)
     move_copy_end(move);
     slot_purge_free(move->purge);
     move->purge = NULL;
-    move_set_state(move, SOURCE_DONE);
-}
-
-const char *move_source_state(const struct move_source *move)
-{
-    static const char *const words[] = {
-        [SOURCE_STARTING] = "starting",       [SOURCE_BEGINNING] = "starting",
-        [SOURCE_COPYING] = "copying",         [SOURCE_FOLLOWING] = "tail",
-        [SOURCE_FREEZING] = "frozen",         [SOURCE_DRAINING] = "frozen",
-        [SOURCE_ENDING] = "frozen",           [SOURCE_RELEASING] = "handing-over",
-        [SOURCE_ACTIVATING] = "handing-over", [SOURCE_PURGING] = "purging",
-        [SOURCE_FINISHING] = "purging",       [SOURCE_ABORTING] = "aborting",
-        [SOURCE_RESTORING] = "aborting",      [SOURCE_DONE] = "done",
-    };
-    return words[move->state];
+    if (move->state != SOURCE_DONE)
+        move_set_state(move, SOURCE_DONE);
 }

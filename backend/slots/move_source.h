@@ -6,6 +6,20 @@
  *   EXPORTING                            batches      wait        effects               RELEASED      until DONE     deleted    without id
  *      └──────── before RELEASING: ABORTING: MOVE_ABORT until DONE ─► record OWNED as before ◄── a restart, a failed batch
  *
+ *   STARTING   ─► BEGINNING, ABORTING, DONE
+ *   BEGINNING  ─► COPYING, ABORTING, DONE
+ *   COPYING    ─► FOLLOWING, ABORTING, DONE
+ *   FOLLOWING  ─► FREEZING, ABORTING, DONE
+ *   FREEZING   ─► DRAINING, FOLLOWING, ABORTING, DONE
+ *   DRAINING   ─► ENDING, FOLLOWING, ABORTING, DONE
+ *   ENDING     ─► RELEASING, FOLLOWING, ABORTING, DONE
+ *   RELEASING  ─► ACTIVATING, DONE
+ *   ACTIVATING ─► PURGING, DONE
+ *   PURGING    ─► FINISHING, DONE
+ *   FINISHING  ─► DONE
+ *   ABORTING   ─► RESTORING, DONE
+ *   RESTORING  ─► DONE
+ *
  * (1) Copying needs no snapshot: the effects of all batches since its begin follow the rows, in the order of the WAL
  *     (slot_rows.h). A cursor keeps them from being trimmed. FOLLOWING ends when the target has everything, or, while clients
  *     write without a pause, all but the writes of one round trip. Clients may write more to the slots than the target gets:
@@ -32,6 +46,7 @@
 #include "backend/peer/link.h"
 #include "backend/session/ticket_wait.h"
 #include "backend/slots/move_message.h"
+#include "shared/state.h"
 
 struct effects;
 struct partition;
@@ -57,7 +72,10 @@ enum source_state {
     SOURCE_ABORTING,
     SOURCE_RESTORING, /* the record OWNED is not durable yet */
     SOURCE_DONE,      /* to be freed */
+    SOURCE_STATES
 };
+
+extern const struct state_row move_source_states[SOURCE_STATES];
 
 /* What the moves of a partition have in common; slot_moves.c has it. */
 struct move_host {
@@ -138,6 +156,8 @@ struct move_source *move_source_found(struct move_host *host, uint16_t first, ui
 void move_source_free(struct move_source *move);
 /* Does what can be done now; to be called often. */
 void move_source_step(struct move_source *move);
+/* Can everything still be undone, because the slots are not being released? */
+bool move_source_may_abort(const struct move_source *move);
 /* Gives the move up, unless the slots are being released already. */
 void move_source_abort(struct move_source *move, const char *reason);
 /* The state that this move was in is no longer that of the store: it ends, without changing anything. */
@@ -146,5 +166,3 @@ void move_source_drop(struct move_source *move);
 bool move_source_holds_writes(const struct move_source *move);
 /* Bytes that wait to be sent. */
 uint64_t move_source_tail(const struct move_source *move);
-/* For SCREE MOVES: starting, copying, tail, frozen, handing-over, purging, aborting or done. */
-const char *move_source_state(const struct move_source *move);

@@ -19,6 +19,29 @@
 
 enum { WIPE_ROWS = 256 /* at a step */, ASK_MS = 2000 };
 
+const struct state_row move_target_states[TARGET_STATES] = {
+    [TARGET_OPENING] = {"OPENING", "starting",
+                        STATE_BIT(TARGET_IMPORTING) | STATE_BIT(TARGET_WIPING) |
+                            STATE_BIT(TARGET_DONE)},
+    [TARGET_IMPORTING] = {"IMPORTING", "copying",
+                          STATE_BIT(TARGET_STAGING) | STATE_BIT(TARGET_WIPING) |
+                              STATE_BIT(TARGET_DONE)},
+    [TARGET_STAGING] = {"STAGING", "frozen",
+                        STATE_BIT(TARGET_STAGED) | STATE_BIT(TARGET_WIPING) |
+                            STATE_BIT(TARGET_DONE)},
+    [TARGET_STAGED] = {"STAGED", "staged",
+                       STATE_BIT(TARGET_STAGING) | STATE_BIT(TARGET_ACTIVATING) |
+                           STATE_BIT(TARGET_WIPING) | STATE_BIT(TARGET_DONE)},
+    [TARGET_ACTIVATING] = {"ACTIVATING", "handing-over", STATE_BIT(TARGET_DONE)},
+    [TARGET_WIPING] = {"WIPING", "purging", STATE_BIT(TARGET_FINISHING) | STATE_BIT(TARGET_DONE)},
+    [TARGET_FINISHING] = {"FINISHING", "purging", STATE_BIT(TARGET_DONE)},
+    [TARGET_DONE] = {"DONE", "done", 0},
+};
+
+/* What was received can still be given up. */
+static const uint32_t UNDOABLE = STATE_BIT(TARGET_OPENING) | STATE_BIT(TARGET_IMPORTING) |
+                                 STATE_BIT(TARGET_STAGING) | STATE_BIT(TARGET_STAGED);
+
 /* ---- life ---- */
 
 static void drop_held_rows(struct move_target *move)
@@ -98,6 +121,7 @@ static void note_heard(struct move_target *move)
 static void set_target_state(struct move_target *move, enum target_state state)
 {
     bool was_arriving = move_target_is_arriving(move);
+    CHECK(state_may_follow(move_target_states, move->state, state));
     move->state = state;
     note_heard(move);
     if (was_arriving != move_target_is_arriving(move))
@@ -437,7 +461,7 @@ void move_target_activate(struct move_target *move, struct peer_incoming *incomi
 
 void move_target_give_up(struct move_target *move)
 {
-    if (move->state >= TARGET_ACTIVATING)
+    if (!state_is_in(move->state, UNDOABLE))
         return;
     reply_refused(move, REFUSAL(OTHER, "the move was aborted"));
     drop_held_rows(move);
@@ -546,16 +570,6 @@ void move_target_drop(struct move_target *move)
     drop_held_rows(move);
     slot_purge_free(move->purge);
     move->purge = NULL;
-    set_target_state(move, TARGET_DONE);
-}
-
-const char *move_target_state(const struct move_target *move)
-{
-    static const char *const words[] = {
-        [TARGET_OPENING] = "starting",        [TARGET_IMPORTING] = "copying",
-        [TARGET_STAGING] = "frozen",          [TARGET_STAGED] = "staged",
-        [TARGET_ACTIVATING] = "handing-over", [TARGET_WIPING] = "purging",
-        [TARGET_FINISHING] = "purging",       [TARGET_DONE] = "done",
-    };
-    return words[move->state];
+    if (move->state != TARGET_DONE)
+        set_target_state(move, TARGET_DONE);
 }

@@ -6,6 +6,14 @@
  *   IMPORTING    written      STAGED     ACTIVATE   OWNED
  *      └───────── MOVE_ABORT (record IMPORTING), a restart while IMPORTING ─► WIPING ─► record RELEASED: the source owns them
  *
+ *   OPENING    ─► IMPORTING, WIPING, DONE
+ *   IMPORTING  ─► STAGING, WIPING, DONE
+ *   STAGING    ─► STAGED, WIPING, DONE
+ *   STAGED     ─► STAGING, ACTIVATING, WIPING, DONE
+ *   ACTIVATING ─► DONE
+ *   WIPING     ─► FINISHING, DONE
+ *   FINISHING  ─► DONE
+ *
  * (1) The rows are at their final place from the beginning. No command sees them until the slots are owned, because every
  *     command, KEYS, counters and expiry use served slots only (slot_gate.h).
  * (2) Rows are written without waiting for the log. MOVE_END makes them durable together with STAGED.
@@ -34,7 +42,10 @@ enum target_state {
     TARGET_WIPING,
     TARGET_FINISHING, /* the record RELEASED is not durable yet */
     TARGET_DONE,      /* to be freed */
+    TARGET_STATES
 };
+
+extern const struct state_row move_target_states[TARGET_STATES];
 
 struct move_target {
     struct list link;
@@ -89,5 +100,3 @@ void move_target_step(struct move_target *move);
 void move_target_drop(struct move_target *move);
 /* Have all rows been received, so that the slots may be owned here soon? Commands wait for them. */
 bool move_target_is_arriving(const struct move_target *move);
-/* For SCREE MOVES. */
-const char *move_target_state(const struct move_target *move);

@@ -30,6 +30,10 @@ enum {
     TARGETS_MAX = 64,
 };
 
+/* Some rows may be missing at a target. */
+static const uint32_t ARRIVING =
+    STATE_BIT(TARGET_OPENING) | STATE_BIT(TARGET_IMPORTING) | STATE_BIT(TARGET_STAGING);
+
 /* ---- slots in transition ---- */
 
 void move_slots_add(struct slot_set *set, const struct move_slots *slots)
@@ -508,7 +512,7 @@ uint32_t slot_moves_cancel(struct slot_moves *moves)
     uint32_t count = 0;
     slot_moves_pause(moves, true);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
-        if (source_at(at)->state < SOURCE_RELEASING) {
+        if (move_source_may_abort(source_at(at))) {
             move_source_abort(source_at(at), "cancelled by SCREE MOVES CANCEL");
             count++;
         }
@@ -523,7 +527,7 @@ void slot_moves_give_up_lost(struct slot_moves *moves)
         const struct peer_link *link =
             peer_set_find((struct peer_set *)peers, bytes_of(move->source));
         bool is_lost = !link || link->state != PEER_LINK_UP;
-        if (is_lost && move->state <= TARGET_STAGING)
+        if (is_lost && state_is_in(move->state, ARRIVING))
             move_target_give_up(move);
     }
 }

@@ -110,15 +110,24 @@ uint32_t slot_moves_list(struct slot_moves *moves, void (*on_line)(void *owner, 
     print_partition(moves, on_line, owner);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next) {
         const struct move_source *move = source_at(at);
-        const struct shown_move shown = {
-            &move->slots, &move->figures,        "source", move->target, move_source_state(move),
-            move->reason, move_source_tail(move)};
+        const struct shown_move shown = {&move->slots,
+                                         &move->figures,
+                                         "source",
+                                         move->target,
+                                         move_source_states[move->state].word,
+                                         move->reason,
+                                         move_source_tail(move)};
         print_moving_slots(moves, &shown, on_line, owner);
     }
     for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next) {
         const struct move_target *move = target_at(at);
-        const struct shown_move shown = {
-            &move->slots, &move->figures, "target", move->source, move_target_state(move), "", 0};
+        const struct shown_move shown = {&move->slots,
+                                         &move->figures,
+                                         "target",
+                                         move->source,
+                                         move_target_states[move->state].word,
+                                         "",
+                                         0};
         print_moving_slots(moves, &shown, on_line, owner);
     }
     return 1 + count_moves(&moves->sources) + count_moves(&moves->targets);

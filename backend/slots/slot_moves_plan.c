@@ -23,6 +23,11 @@ enum {
     KEYS_A_MOVE = 65536,
 };
 
+static const uint32_t NOT_BEGUN = STATE_BIT(SOURCE_STARTING) | STATE_BIT(SOURCE_BEGINNING);
+/* The slots belong to the target, or soon will; what is left to do does not count as a move of migration-moves. */
+static const uint32_t GIVEN_AWAY =
+    STATE_BIT(SOURCE_ACTIVATING) | STATE_BIT(SOURCE_PURGING) | STATE_BIT(SOURCE_FINISHING);
+
 /* May the slot begin to move? Until the record of a new move is durable, the table still has the one before. */
 static bool can_move(const struct slot_moves *moves, unsigned slot)
 {
@@ -95,8 +100,7 @@ static uint32_t count_sources(const struct slot_moves *moves)
 {
     uint32_t count = 0;
     for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
-        count +=
-            source_at(at)->state < SOURCE_ACTIVATING || source_at(at)->state >= SOURCE_ABORTING;
+        count += !state_is_in(source_at(at)->state, GIVEN_AWAY);
     return count;
 }
 
@@ -154,7 +158,7 @@ void moves_plan(struct slot_moves *moves)
 /* Has MOVE_BEGIN been sent, so that the target may have the move and the epoch of its map? */
 static bool has_begun(const struct move_source *move)
 {
-    return move->state > SOURCE_BEGINNING || move->kind;
+    return !state_is_in(move->state, NOT_BEGUN) || move->kind;
 }
 
 /* Does the present map still wish the move?
@@ -180,7 +184,7 @@ void moves_check_wishes(struct slot_moves *moves)
     const struct shard_map *map = peer_set_map(moves->host.partition->shards.peers);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next) {
         struct move_source *move = source_at(at);
-        if (move->state < SOURCE_RELEASING && !is_wished(moves, move))
+        if (move_source_may_abort(move) && !is_wished(moves, move))
             move_source_abort(move, "the shard map has changed");
         else if (map && !has_begun(move))
             move->wish = map->epoch;

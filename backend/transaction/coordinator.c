@@ -27,6 +27,43 @@ static void on_own_granted(struct lock_owner *owner);
 
 /* ---- life ---- */
 
+const struct state_row coordinated_states[COORDINATED_STATES] = {
+    [COORDINATED_COLLECTING] = {"COLLECTING", "collecting",
+                                STATE_BIT(COORDINATED_COLLECTING) |
+                                    STATE_BIT(COORDINATED_PREPARING) |
+                                    STATE_BIT(COORDINATED_FAILED) | STATE_BIT(COORDINATED_HELD) |
+                                    STATE_BIT(COORDINATED_QUEUED)},
+    [COORDINATED_PREPARING] = {"PREPARING", "preparing",
+                               STATE_BIT(COORDINATED_RELEASING) |
+                                   STATE_BIT(COORDINATED_COLLECTING) |
+                                   STATE_BIT(COORDINATED_FAILED)},
+    [COORDINATED_RELEASING] = {"RELEASING", "releasing",
+                               STATE_BIT(COORDINATED_PREPARED) | STATE_BIT(COORDINATED_COLLECTING) |
+                                   STATE_BIT(COORDINATED_FAILED)},
+    [COORDINATED_PREPARED] = {"PREPARED", "prepared",
+                              STATE_BIT(COORDINATED_DECIDING) | STATE_BIT(COORDINATED_FAILED)},
+    [COORDINATED_FAILED] = {"FAILED", "failed", 0},
+    [COORDINATED_DECIDING] = {"DECIDING", "deciding",
+                              STATE_BIT(COORDINATED_DECIDED) | STATE_BIT(COORDINATED_UNCERTAIN)},
+    [COORDINATED_DECIDED] = {"DECIDED", "decided", 0},
+    [COORDINATED_UNCERTAIN] = {"UNCERTAIN", "uncertain", STATE_BIT(COORDINATED_DECIDED)},
+    [COORDINATED_HELD] = {"HELD", "held",
+                          STATE_BIT(COORDINATED_COLLECTING) | STATE_BIT(COORDINATED_FAILED)},
+    [COORDINATED_QUEUED] = {"QUEUED", "queued",
+                            STATE_BIT(COORDINATED_COLLECTING) | STATE_BIT(COORDINATED_FAILED)},
+};
+
+/* Nothing was changed, and the locks of the attempt may be released. */
+static const uint32_t MAY_BEGIN_AGAIN = STATE_BIT(COORDINATED_COLLECTING) |
+                                        STATE_BIT(COORDINATED_PREPARING) |
+                                        STATE_BIT(COORDINATED_RELEASING);
+
+void coordinated_set_state(struct coordinated *transaction, enum coordinated_state state)
+{
+    CHECK(state_may_follow(coordinated_states, transaction->state, state));
+    transaction->state = state;
+}
+
 struct coordinated *coordinated_new(struct coordinator *coordinator)
 {
     struct coordinated *transaction = calloc(1, sizeof *transaction);
@@ -212,7 +249,7 @@ void coordinated_fail(struct coordinated *transaction, enum metric reason, const
     va_end(args);
     release_shards(transaction);
     coordinated_end_grant(transaction);
-    transaction->state = COORDINATED_FAILED;
+    coordinated_set_state(transaction, COORDINATED_FAILED);
     coordinated_count(transaction, reason);
     coordinated_resume(transaction);
 }
@@ -232,7 +269,7 @@ bool coordinated_begin_later(struct coordinated *transaction)
 {
     const struct partition *partition = transaction->coordinator->partition;
     uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
-    if (transaction->state > COORDINATED_RELEASING ||
+    if (!state_is_in(transaction->state, MAY_BEGIN_AGAIN) ||
         loop_mono_ms(partition->loop) >= transaction->started_ms + timeout_ms)
         return false;
     coordinated_forget_attempts(transaction);
@@ -244,7 +281,7 @@ bool coordinated_begin_later(struct coordinated *transaction)
     transaction->shards = 0;
     if (transaction->session->scope.db != transaction->db)
         session_select(transaction->session, transaction->db);
-    transaction->state = COORDINATED_COLLECTING;
+    coordinated_set_state(transaction, COORDINATED_COLLECTING);
     transaction->is_deferred = true;
     coordinated_count(transaction, METRIC_BACKEND_ACROSS_RETRIES);
     return true;
@@ -384,12 +421,12 @@ static void send_to_all(struct coordinated *transaction, bool prepares)
 static void advance(struct coordinated *transaction)
 {
     if (transaction->state == COORDINATED_PREPARING && !transaction->outstanding) {
-        transaction->state = COORDINATED_RELEASING;
+        coordinated_set_state(transaction, COORDINATED_RELEASING);
         transaction->owner.is_prepared = true;
         send_to_all(transaction, false);
     }
     if (transaction->state == COORDINATED_RELEASING && !transaction->outstanding)
-        transaction->state = COORDINATED_PREPARED;
+        coordinated_set_state(transaction, COORDINATED_PREPARED);
 }
 
 /* Counts a committed transaction by the number of other shards that it has changed, which are its participants. */
@@ -434,7 +471,7 @@ bool coordinator_commit(struct call *call)
     struct coordinated *transaction = call->session->pending.across;
     transaction->is_counted = true;
     transaction->shards = count_shards(transaction);
-    transaction->state = COORDINATED_PREPARING;
+    coordinated_set_state(transaction, COORDINATED_PREPARING);
     out_cut(call->reply.out, call->begun, &transaction->reply);
     transaction->observed = overlay_observed(call->partition->overlay);
     send_to_all(transaction, true);
@@ -499,7 +536,7 @@ static void decide(struct call *call, struct coordinated *transaction)
     }
     put_decision(transaction);
     commit_sync_next(partition->commit);
-    transaction->state = COORDINATED_DECIDING;
+    coordinated_set_state(transaction, COORDINATED_DECIDING);
     transaction->session->pending.across = NULL;
     transaction->session = NULL;
     lock_release(partition->shards.locks, &transaction->owner);
@@ -629,7 +666,7 @@ void coordinator_go_on(struct coordinator *coordinator)
         transaction->started_ms = loop_mono_ms(coordinator->partition->loop);
         if (transaction->state != COORDINATED_HELD)
             continue;
-        transaction->state = COORDINATED_COLLECTING;
+        coordinated_set_state(transaction, COORDINATED_COLLECTING);
         transaction->session->pending.row_wait.lock_since_ms = 0;
         coordinated_resume(transaction);
     }

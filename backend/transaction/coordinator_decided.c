@@ -8,6 +8,10 @@
 
 #include <stdio.h>
 
+static const uint32_t UNDECIDED =
+    STATE_BIT(COORDINATED_COLLECTING) | STATE_BIT(COORDINATED_PREPARING) |
+    STATE_BIT(COORDINATED_RELEASING) | STATE_BIT(COORDINATED_PREPARED);
+
 static void forget_decision(struct coordinated *transaction)
 {
     struct partition *partition = transaction->coordinator->partition;
@@ -46,7 +50,7 @@ void coordinated_apply_all(struct coordinated *transaction)
 void coordinated_on_durable(struct ticket_wait *wait, int err)
 {
     struct coordinated *transaction = container_of(wait, struct coordinated, ticket);
-    transaction->state = err ? COORDINATED_UNCERTAIN : COORDINATED_DECIDED;
+    coordinated_set_state(transaction, err ? COORDINATED_UNCERTAIN : COORDINATED_DECIDED);
     if (err)
         return;
     coordinated_count_committed(transaction);
@@ -63,7 +67,7 @@ void coordinated_look_up(struct coordinated *transaction)
     int err = overlay_get(partition->overlay, CF_SYSTEM, key, &value);
     if (err == OK) {
         slice_release(&value);
-        transaction->state = COORDINATED_DECIDED;
+        coordinated_set_state(transaction, COORDINATED_DECIDED);
         coordinated_count_committed(transaction);
         coordinated_apply_all(transaction);
     } else if (err == ERR_NOT_FOUND) {
@@ -120,7 +124,7 @@ bool coordinator_reload(struct coordinator *coordinator)
     for (struct list *at = coordinator->all.next; at != &coordinator->all; at = next) {
         struct coordinated *transaction = coordinated_at(at);
         next = at->next;
-        if (transaction->state <= COORDINATED_PREPARED)
+        if (state_is_in(transaction->state, UNDECIDED))
             coordinated_fail(transaction, METRIC_BACKEND_FAILED_LOG,
                              "TRYAGAIN a batch of shard '%s' could not be written",
                              transaction->id.shard);

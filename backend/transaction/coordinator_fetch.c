@@ -127,7 +127,7 @@ void coordinator_fetch(struct call *call)
     }
     if (must_hold(transaction)) {
         coordinated_forget_attempts(transaction);
-        transaction->state = COORDINATED_HELD;
+        coordinated_set_state(transaction, COORDINATED_HELD);
         return;
     }
     assign_needs(transaction);

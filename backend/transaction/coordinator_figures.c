@@ -77,16 +77,13 @@ struct coordinator_figures coordinator_figures(const struct coordinator *coordin
 void coordinator_list(const struct coordinator *coordinator,
                       void (*on_line)(void *owner, const char *line), void *owner)
 {
-    static const char *const words[] = {"collecting", "preparing", "releasing", "prepared",
-                                        "failed",     "deciding",  "decided",   "uncertain",
-                                        "held",       "queued"};
     char id[TRANSACTION_ID_TEXT_MAX];
     char line[COORDINATED_ERROR_MAX];
     for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
         const struct coordinated *transaction = coordinated_at(at);
         transaction_id_print(&transaction->id, id);
         (void)snprintf(line, sizeof line, "id=%s role=coordinator state=%s outstanding=%u", id,
-                       words[transaction->state], transaction->outstanding);
+                       coordinated_states[transaction->state].word, transaction->outstanding);
         on_line(owner, line);
     }
 }

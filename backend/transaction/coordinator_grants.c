@@ -47,7 +47,7 @@ bool coordinated_may_borrow(struct coordinated *transaction)
     }
     fair_queue_wait(grants, group, &transaction->turn, false);
     coordinated_forget_attempts(transaction);
-    transaction->state = COORDINATED_QUEUED;
+    coordinated_set_state(transaction, COORDINATED_QUEUED);
     return false;
 }
 
@@ -60,7 +60,7 @@ static void grant_next(struct coordinator *coordinator)
         struct bytes name = session_namespace(transaction->session);
         transaction->grant = fair_queue_group(&coordinator->grants, name);
         fair_queue_take(&coordinator->grants, transaction->grant);
-        transaction->state = COORDINATED_COLLECTING;
+        coordinated_set_state(transaction, COORDINATED_COLLECTING);
         coordinated_resume(transaction);
     }
 }

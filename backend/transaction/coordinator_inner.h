@@ -28,11 +28,23 @@
 #include "backend/transaction/portion.h"
 #include "shared/fair_queue.h"
 #include "shared/out.h"
+#include "shared/state.h"
 
 struct effects;
 
 enum { COORDINATED_ERROR_MAX = 512, SCRIPT_WRITES_BITS = 1 << 15 };
 
+/* States of a transaction; it is freed when it has ended.
+ *
+ *   COLLECTING ─► COLLECTING, PREPARING, FAILED, HELD, QUEUED
+ *   PREPARING  ─► RELEASING, COLLECTING, FAILED
+ *   RELEASING  ─► PREPARED, COLLECTING, FAILED
+ *   PREPARED   ─► DECIDING, FAILED
+ *   DECIDING   ─► DECIDED, UNCERTAIN
+ *   UNCERTAIN  ─► DECIDED
+ *   HELD       ─► COLLECTING, FAILED
+ *   QUEUED     ─► COLLECTING, FAILED
+ */
 enum coordinated_state {
     COORDINATED_COLLECTING, /* attempts run, keys are locked and fetched */
     COORDINATED_PREPARING,
@@ -44,7 +56,10 @@ enum coordinated_state {
     COORDINATED_UNCERTAIN, /* the batch with the decision has failed */
     COORDINATED_HELD,      /* without locks, until a backup goes on: then it begins again */
     COORDINATED_QUEUED,    /* without locks, until it may borrow much: then it begins again */
+    COORDINATED_STATES
 };
+
+extern const struct state_row coordinated_states[COORDINATED_STATES];
 
 struct coordinated {
     struct list link;
@@ -112,6 +127,8 @@ static inline struct participation *participation_at(struct list *link)
 }
 
 struct coordinated *coordinated_new(struct coordinator *coordinator);
+/* Sets the state, which must be one that may follow. */
+void coordinated_set_state(struct coordinated *transaction, enum coordinated_state state);
 /* Releases its locks. */
 void coordinated_free(struct coordinated *transaction);
 /* NULL: the coordinator has no such transaction. */

@@ -32,6 +32,20 @@ static void on_part_wounded(struct lock_owner *owner);
 static void on_part_granted(struct lock_owner *owner);
 static void on_abandoned(struct peer_call *call);
 
+const struct state_row part_states[PART_STATES] = {
+    [PART_LOCKING] = {"LOCKING", "locking", STATE_BIT(PART_LOCKED)},
+    [PART_LOCKED] = {"LOCKED", "locked", STATE_BIT(PART_LOCKING) | STATE_BIT(PART_PREPARING)},
+    [PART_PREPARING] = {"PREPARING", "preparing", STATE_BIT(PART_PREPARED)},
+    [PART_PREPARED] = {"PREPARED", "prepared", STATE_BIT(PART_APPLYING)},
+    [PART_APPLYING] = {"APPLYING", "applying", 0},
+};
+
+static void set_part_state(struct part *part, enum part_state state)
+{
+    CHECK(state_may_follow(part_states, part->state, state));
+    part->state = state;
+}
+
 /* ---- life ---- */
 
 static struct bytes id_bytes(const struct transaction_id *id, char to[TRANSACTION_ID_BYTES_MAX])
@@ -257,7 +271,7 @@ void handle_lock(struct partition *partition, struct peer_incoming *incoming,
         return;
     }
     open_call(part, incoming, frame);
-    part->state = PART_LOCKING;
+    set_part_state(part, PART_LOCKING);
     part->tries = 0;
     part->rows.ranges = 0;
     part->room = room;
@@ -326,7 +340,7 @@ static void prepare(struct part *part)
     overlay_observe_begin(partition->overlay);
     put_record(part);
     internal_call_end(partition, &call);
-    part->state = PART_PREPARING;
+    set_part_state(part, PART_PREPARING);
     part->owner.is_prepared = true;
     commit_sync_next(partition->commit);
     ticket_wait_begin(partition, &part->ticket);
@@ -448,7 +462,7 @@ bool part_apply(struct part *part)
     overlay_secured_end(partition->overlay);
     if (!is_good)
         return false;
-    part->state = PART_APPLYING;
+    set_part_state(part, PART_APPLYING);
     lock_release(partition->shards.locks, &part->owner);
     commit_sync_next(partition->commit);
     ticket_wait_begin_patient(partition, &part->ticket);
@@ -521,11 +535,11 @@ static void on_part_durable(struct ticket_wait *wait, int err)
         return;
     switch (part->state) {
     case PART_LOCKING:
-        part->state = PART_LOCKED;
+        set_part_state(part, PART_LOCKED);
         part_send_reply(part);
         break;
     case PART_PREPARING:
-        part->state = PART_PREPARED;
+        set_part_state(part, PART_PREPARED);
         part_reply(part, BYTES(""));
         break;
     case PART_APPLYING:

@@ -10,8 +10,6 @@
 
 /* ---- figures ---- */
 
-static const char *const part_words[] = {"locking", "locked", "preparing", "prepared", "applying"};
-
 bool participant_is_quiet(const struct participant *participant, char *why, size_t size)
 {
     size_t cursor = 0;
@@ -26,10 +24,10 @@ bool participant_is_quiet(const struct participant *participant, char *why, size
         (void)snprintf(why, size,
                        "transaction %s is %s, and shard '%s', which decides it, does not answer: "
                        "check that shard '%s' runs",
-                       id, part_words[part->state], part->id.shard, part->id.shard);
+                       id, part_states[part->state].word, part->id.shard, part->id.shard);
     else
         (void)snprintf(why, size, "transaction %s is %s (SCREE TRANSACTIONS)", id,
-                       part_words[part->state]);
+                       part_states[part->state].word);
     return false;
 }
 
@@ -70,7 +68,7 @@ void participant_list(const struct participant *participant,
         transaction_id_print(&part->id, id);
         (void)snprintf(line, sizeof line,
                        "id=%s role=participant state=%s waits_for=%s in_doubt=%s", id,
-                       part_words[part->state], what_it_waits_for(part),
+                       part_states[part->state].word, what_it_waits_for(part),
                        part->owner.is_in_doubt ? "yes" : "no");
         on_line(owner, line);
     }

@@ -24,19 +24,30 @@
 #include "backend/transaction/participant.h"
 #include "backend/transaction/portion.h"
 #include "shared/out.h"
+#include "shared/state.h"
 
 struct forced_set;
 struct table;
 
 enum { ROW_TRIES_MAX = 16 }; /* then reads block on the disk */
 
+/* States of a transaction; it is freed when it has ended.
+ *
+ *   LOCKING   ─► LOCKED
+ *   LOCKED    ─► LOCKING, PREPARING
+ *   PREPARING ─► PREPARED
+ *   PREPARED  ─► APPLYING
+ */
 enum part_state {
     PART_LOCKING, /* LOCK is being executed */
     PART_LOCKED,
     PART_PREPARING, /* the record is in a batch that is not durable yet */
     PART_PREPARED,
     PART_APPLYING, /* the effects are in a batch that is not durable yet */
+    PART_STATES
 };
+
+extern const struct state_row part_states[PART_STATES];
 
 /* A transaction at this partition. */
 struct part {
