@@ -9,14 +9,12 @@
 #include "backend/storage/maintenance.h"
 #include "backend/store/pace.h"
 #include "backend/store/store.h"
+#include "shared/check.h"
 #include "shared/metric_text.h"
 #include "shared/net/http.h"
-#include "shared/version.h"
 
 #include <stdio.h>
 #include <sys/statvfs.h>
-
-#define COUNT_OF(rows) (sizeof(rows) / sizeof((rows)[0]))
 
 static const struct label_family command_families[] = {
     {LABEL_COUNT, COMMAND_SECONDS, "scree_backend_command_calls_total", "Commands executed.", 0, 0,
@@ -342,9 +340,7 @@ static void print_disk(const struct backend_config *config, struct out *out)
 static void print_build_info(const struct server *server, struct out *out)
 {
     char labels[METRIC_LABELS_MAX] = "";
-    metric_label(labels, "version", BYTES(SCREE_VERSION));
-    metric_label(labels, "commit", bytes_of(version_commit()));
-    metric_label(labels, "run_id", bytes_of(server->process->run_id));
+    metric_label_build(labels, server->process->run_id);
     metric_label(labels, "engine", bytes_of(store_engine()->version));
     metric_label(labels, "engine_assertions", bytes_of(store_engine()->assertions));
     metric_label(labels, "engine_crc32c", bytes_of(store_engine()->crc32c));

@@ -62,18 +62,17 @@ static const struct option backend_options[] = {
 #include "config/backend_options.def"
 #undef OPTION
 };
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const struct group proxy_groups[] = {
-    {"namespace", namespace_options, COUNT(namespace_options), sizeof(struct namespace_config),
+    {"namespace", namespace_options, COUNT_OF(namespace_options), sizeof(struct namespace_config),
      offsetof(struct proxy_config, namespaces), offsetof(struct proxy_config, namespace_count)},
-    {"listener", listener_options, COUNT(listener_options), sizeof(struct listener_config),
+    {"listener", listener_options, COUNT_OF(listener_options), sizeof(struct listener_config),
      offsetof(struct proxy_config, listeners), offsetof(struct proxy_config, listener_count)},
 };
 const struct config_schema proxy_schema = {
-    "proxy", proxy_options, COUNT(proxy_options), sizeof(struct proxy_config), proxy_groups, COUNT(proxy_groups)};
+    "proxy", proxy_options, COUNT_OF(proxy_options), sizeof(struct proxy_config), proxy_groups, COUNT_OF(proxy_groups)};
 const struct config_schema backend_schema = {
-    "backend", backend_options, COUNT(backend_options), sizeof(struct backend_config), NULL, 0};
+    "backend", backend_options, COUNT_OF(backend_options), sizeof(struct backend_config), NULL, 0};
 // clang-format on
 
 /* ---- create, copy, free ---------------------------------------------------------------------- */

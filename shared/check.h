@@ -17,5 +17,8 @@ _Noreturn void check_failed(const char *file, int line, const char *condition);
             check_failed(__FILE__, __LINE__, #condition);                                          \
     } while (0)
 
+/* Elements of an array. */
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
 #define container_of(pointer, type, member)                                                        \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

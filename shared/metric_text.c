@@ -2,6 +2,7 @@
 
 #include "shared/check.h"
 #include "shared/tls.h"
+#include "shared/version.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -51,6 +52,13 @@ static void print_name(struct out *out, const char *name, const char *labels)
         out_printf(out, "%s{%s} ", name, labels);
     else
         out_printf(out, "%s ", name);
+}
+
+void metric_label_build(char labels[METRIC_LABELS_MAX], const char *run_id)
+{
+    metric_label(labels, "version", BYTES(SCREE_VERSION));
+    metric_label(labels, "commit", bytes_of(version_commit()));
+    metric_label(labels, "run_id", bytes_of(run_id));
 }
 
 void metric_number(struct out *out, const char *name, const char *labels, uint64_t value)

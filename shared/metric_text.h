@@ -15,6 +15,8 @@ enum { METRIC_LABELS_MAX = 1100 };
 void metric_head(struct out *out, const char *name, const char *type, const char *help);
 /* Adds a label to `labels`, which is "" at first. Invalid bytes are replaced, so the text is valid UTF-8. */
 void metric_label(char labels[METRIC_LABELS_MAX], const char *name, struct bytes value);
+/* Adds the version and the commit of the program, and the id of its run: those that *_build_info begins with. */
+void metric_label_build(char labels[METRIC_LABELS_MAX], const char *run_id);
 void metric_number(struct out *out, const char *name, const char *labels, uint64_t value);
 void metric_double(struct out *out, const char *name, const char *labels, double value);
 /* Writes a gauge without labels, including its head. */

@@ -6,10 +6,10 @@
 #include "proxy/status/admin.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
+#include "shared/check.h"
 #include "shared/command/command_cells.h"
 #include "shared/metric_text.h"
 #include "shared/table.h"
-#include "shared/version.h"
 
 enum { HOT_SAMPLES_MIN = 32 }; /* with fewer samples a key's share is not reported */
 
@@ -99,8 +99,6 @@ static const struct label_family worker_families[] = {
     {LABEL_GAUGE, WORKER_CLIENTS, "scree_proxy_worker_clients", "Client connections of the worker.",
      0, 0, 0},
 };
-
-#define COUNT_OF(rows) (sizeof(rows) / sizeof((rows)[0]))
 
 /* ---- gauges, on the worker's thread ---- */
 
@@ -227,9 +225,7 @@ static void print_hot_key(struct proxy_metrics *labelled, struct out *out)
 static void print_info(const struct proxy *proxy, struct out *out)
 {
     char labels[METRIC_LABELS_MAX] = "";
-    metric_label(labels, "version", BYTES(SCREE_VERSION));
-    metric_label(labels, "commit", bytes_of(version_commit()));
-    metric_label(labels, "run_id", bytes_of(proxy->run_id));
+    metric_label_build(labels, proxy->run_id);
     metric_head(out, "scree_proxy_build_info", "gauge", "Always 1; the labels have the version.");
     metric_number(out, "scree_proxy_build_info", labels, 1);
 }

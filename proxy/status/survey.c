@@ -115,9 +115,16 @@ void survey_copy_storage(struct survey *survey, const struct shard_map *map,
 
 /* ---- polling the health of shards -------------------------------------------------------------- */
 
+struct question;
+
+/* Keeps what a shard of the survey's map has answered; called with the lock. */
+typedef void answer_fn(struct survey *survey, const struct question *question,
+                       const struct shard_reply *answer, uint64_t now_us);
+
 /* A poll in flight; kept in its request. */
 struct question {
     struct survey *survey;
+    answer_fn *on_answer;
     struct shard_map *map; /* to which `shard` refers; a reference */
     int shard;
 };
@@ -141,75 +148,68 @@ static void keep_info(struct survey *survey, int shard, struct bytes frame)
     CHECK(survey->infos[shard] || !is_good);
 }
 
-/* request_done_fn */
-static void informed(struct client *client, struct request *request, struct reply *reply)
+/* answer_fn of INFO peers transactions */
+static void informed(struct survey *survey, const struct question *question,
+                     const struct shard_reply *answer, uint64_t now_us)
+{
+    (void)now_us;
+    keep_info(survey, question->shard, answer->is_failure ? BYTES("") : answer->frame);
+}
+
+/* answer_fn of INFO with figures of storage: a shard that fails keeps its last ones. */
+static void storage_informed(struct survey *survey, const struct question *question,
+                             const struct shard_reply *answer, uint64_t now_us)
+{
+    struct survey_storage *storage = &survey->storage[question->shard];
+    struct bytes frame = answer->is_failure ? BYTES("-") : answer->frame;
+    if (frame.data[0] == '-' || frame.len > SURVEY_INFO_MAX)
+        return;
+    free(storage->info);
+    storage->info = strndup(frame.data, frame.len);
+    CHECK(storage->info);
+    storage->answered_us = now_us;
+}
+
+/* answer_fn of PING */
+static void pinged(struct survey *survey, const struct question *question,
+                   const struct shard_reply *answer, uint64_t now_us)
+{
+    struct health *health = &survey->health[question->shard];
+    health->answered_us = now_us;
+    health->state = answer->is_failure ? HEALTH_DOWN : HEALTH_UP;
+    if (answer->is_failure)
+        keep_info(survey, question->shard, BYTES(""));
+    if (answer->is_failure)
+        copy_reason(health->reason, answer->frame);
+    else
+        health->round_trip_us = health->answered_us - health->asked_us;
+}
+
+/* request_done_fn: keeps the answer, unless the survey has another map by now. */
+static void poll_ended(struct client *client, struct request *request, struct reply *reply)
 {
     struct question *question = request_state(request, sizeof *question);
     struct survey *survey = question->survey;
-    const struct shard_reply *answer = request_reply(request, 0);
     (void)client;
     (void)reply;
     lock(survey);
     if (survey->map == question->map)
-        keep_info(survey, question->shard, answer->is_failure ? BYTES("") : answer->frame);
-    unlock(survey);
-    shard_map_unref(question->map);
-}
-
-/* request_done_fn: a shard that fails keeps its last figures. */
-static void storage_informed(struct client *client, struct request *request, struct reply *reply)
-{
-    struct question *question = request_state(request, sizeof *question);
-    struct survey *survey = question->survey;
-    const struct shard_reply *answer = request_reply(request, 0);
-    struct bytes frame = answer->is_failure ? BYTES("-") : answer->frame;
-    (void)client;
-    (void)reply;
-    lock(survey);
-    if (survey->map == question->map && frame.data[0] != '-' && frame.len <= SURVEY_INFO_MAX) {
-        struct survey_storage *storage = &survey->storage[question->shard];
-        free(storage->info);
-        storage->info = strndup(frame.data, frame.len);
-        CHECK(storage->info);
-        storage->answered_us = loop_mono_us(request->worker->loop);
-    }
-    unlock(survey);
-    shard_map_unref(question->map);
-}
-
-/* request_done_fn */
-static void pinged(struct client *client, struct request *request, struct reply *reply)
-{
-    struct question *question = request_state(request, sizeof *question);
-    struct survey *survey = question->survey;
-    const struct shard_reply *answer = request_reply(request, 0);
-    (void)client;
-    (void)reply;
-    lock(survey);
-    if (survey->map == question->map) {
-        struct health *health = &survey->health[question->shard];
-        health->answered_us = loop_mono_us(request->worker->loop);
-        health->state = answer->is_failure ? HEALTH_DOWN : HEALTH_UP;
-        if (answer->is_failure)
-            keep_info(survey, question->shard, BYTES(""));
-        if (answer->is_failure)
-            copy_reason(health->reason, answer->frame);
-        else
-            health->round_trip_us = health->answered_us - health->asked_us;
-    }
+        question->on_answer(survey, question, request_reply(request, 0),
+                            loop_mono_us(request->worker->loop));
     unlock(survey);
     shard_map_unref(question->map);
 }
 
 static void poll_shard(struct survey *survey, struct proxy_worker *worker, int shard,
-                       const struct bytes *argv, uint32_t argc, request_done_fn *done)
+                       const struct bytes *argv, uint32_t argc, answer_fn *on_answer)
 {
     struct request *request = request_internal(worker);
     struct question *question = request_state(request, sizeof *question);
     question->survey = survey;
+    question->on_answer = on_answer;
     question->map = shard_map_ref(worker->snapshot->map);
     question->shard = shard;
-    request_fan_out(request, NULL, shard, argv, argc, done);
+    request_fan_out(request, NULL, shard, argv, argc, poll_ended);
 }
 
 /* Is the shard due for a PING? Marks it as polled. */
