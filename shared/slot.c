@@ -9,14 +9,14 @@
  */
 #include "shared/slot.h"
 
-#include "shared/slot_table.h"
+#include "shared/slot_crc.h"
 
 /* The CRC of eight more bytes after bytes with CRC `crc`. */
 static inline unsigned crc_of_eight(const unsigned char *at, unsigned crc)
 {
-    unsigned last = slot_table[5][at[2]] ^ slot_table[4][at[3]] ^ slot_table[3][at[4]] ^
-                    slot_table[2][at[5]] ^ slot_table[1][at[6]] ^ slot_table[0][at[7]];
-    return last ^ (slot_table[7][at[0] ^ (crc >> 8)] ^ slot_table[6][at[1] ^ (crc & 0xff)]);
+    unsigned last = slot_crc[5][at[2]] ^ slot_crc[4][at[3]] ^ slot_crc[3][at[4]] ^
+                    slot_crc[2][at[5]] ^ slot_crc[1][at[6]] ^ slot_crc[0][at[7]];
+    return last ^ (slot_crc[7][at[0] ^ (crc >> 8)] ^ slot_crc[6][at[1] ^ (crc & 0xff)]);
 }
 
 uint16_t slot_crc16(struct bytes data)
@@ -25,7 +25,7 @@ uint16_t slot_crc16(struct bytes data)
     size_t odd = data.len % 8;
     unsigned crc = 0;
     for (size_t i = 0; i < odd; i++)
-        crc ^= slot_table[odd - 1 - i][at[i]];
+        crc ^= slot_crc[odd - 1 - i][at[i]];
     for (size_t i = odd; i < data.len; i += 8)
         crc = crc_of_eight(at + i, crc);
     return (uint16_t)crc;

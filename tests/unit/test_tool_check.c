@@ -35,7 +35,7 @@ static struct storage *open_it(void)
 }
 
 /* Puts one row; deletes it when value.data is NULL. */
-static void spoil(enum cf cf, struct bytes key, struct bytes value)
+static void put_row(enum cf cf, struct bytes key, struct bytes value)
 {
     char error[512];
     struct storage *storage = filled ? filled : open_it();
@@ -94,19 +94,20 @@ static void put_rows(void)
 {
     static const char *const members[] = {"a", "b", "c"};
     struct bytes score = encode_u64(&arena, encode_score(1.5));
-    spoil(CF_METADATA, row_of("string"), metadata_of(TYPE_STRING, 0, EXPIRE));
-    spoil(CF_EXPIRE, expiry_row(), BYTES("\x01"));
-    spoil(CF_METADATA, row_of("json"), metadata_of(TYPE_JSON, 0, 0));
-    spoil(CF_METADATA, row_of("hash"), metadata_of(TYPE_HASH, 3, 0));
-    spoil(CF_METADATA, row_of("list"), metadata_of(TYPE_LIST, 3, 0));
-    spoil(CF_METADATA, row_of("zset"), metadata_of(TYPE_ZSET, 3, 0));
-    spoil(CF_METADATA, row_of("stream"), metadata_of(TYPE_STREAM, 1, 0));
-    spoil(CF_STREAM, sub_of("stream", BYTES("\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1")), BYTES("\1f\1v"));
+    put_row(CF_METADATA, row_of("string"), metadata_of(TYPE_STRING, 0, EXPIRE));
+    put_row(CF_EXPIRE, expiry_row(), BYTES("\x01"));
+    put_row(CF_METADATA, row_of("json"), metadata_of(TYPE_JSON, 0, 0));
+    put_row(CF_METADATA, row_of("hash"), metadata_of(TYPE_HASH, 3, 0));
+    put_row(CF_METADATA, row_of("list"), metadata_of(TYPE_LIST, 3, 0));
+    put_row(CF_METADATA, row_of("zset"), metadata_of(TYPE_ZSET, 3, 0));
+    put_row(CF_METADATA, row_of("stream"), metadata_of(TYPE_STREAM, 1, 0));
+    put_row(CF_STREAM, sub_of("stream", BYTES("\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1")),
+            BYTES("\1f\1v"));
     for (uint64_t i = 0; i < 3; i++) {
-        spoil(CF_DATA, sub_of("hash", bytes_of(members[i])), BYTES("v"));
-        spoil(CF_DATA, sub_of("list", encode_u64(&arena, 10 + i)), BYTES("v"));
-        spoil(CF_DATA, sub_of("zset", bytes_of(members[i])), score);
-        spoil(CF_ZSET_SCORE, indexed(members[i]), BYTES(""));
+        put_row(CF_DATA, sub_of("hash", bytes_of(members[i])), BYTES("v"));
+        put_row(CF_DATA, sub_of("list", encode_u64(&arena, 10 + i)), BYTES("v"));
+        put_row(CF_DATA, sub_of("zset", bytes_of(members[i])), score);
+        put_row(CF_ZSET_SCORE, indexed(members[i]), BYTES(""));
     }
 }
 
@@ -171,16 +172,16 @@ static void check_finds(void)
 
 START_TEST(a_wrong_size_is_counted_again)
 {
-    spoil(CF_METADATA, row_of("hash"), metadata_of(TYPE_HASH, 30, 0));
+    put_row(CF_METADATA, row_of("hash"), metadata_of(TYPE_HASH, 30, 0));
     check_heals();
-    spoil(CF_DATA, sub_of("hash", BYTES("a")), gone);
+    put_row(CF_DATA, sub_of("hash", BYTES("a")), gone);
     check_heals();
 }
 END_TEST
 
 START_TEST(a_missing_expiry_row_is_added_to_the_index)
 {
-    spoil(CF_EXPIRE, expiry_row(), gone);
+    put_row(CF_EXPIRE, expiry_row(), gone);
     check_heals();
 }
 END_TEST
@@ -193,32 +194,32 @@ static void put_ttl(uint64_t ttls, uint64_t soonest_ms)
                                   .size = 3,
                                   .field_ttls = ttls,
                                   .field_expire_ms = soonest_ms};
-    spoil(CF_DATA, sub_of("hash", BYTES("a")), BYTES("v"));
-    spoil(CF_METADATA, row_of("hash"), encode_metadata(&arena, &meta));
-    spoil(CF_RANK, sub_of("hash", encode_field_ttl(&arena, BYTES("a"))), encode_u64(&arena, 500));
-    spoil(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 500, BYTES("a"))), BYTES(""));
-    spoil(CF_EXPIRE, encode_expire_key(&arena, soonest_ms, row_of("hash")), BYTES("\x02"));
+    put_row(CF_DATA, sub_of("hash", BYTES("a")), BYTES("v"));
+    put_row(CF_METADATA, row_of("hash"), encode_metadata(&arena, &meta));
+    put_row(CF_RANK, sub_of("hash", encode_field_ttl(&arena, BYTES("a"))), encode_u64(&arena, 500));
+    put_row(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 500, BYTES("a"))), BYTES(""));
+    put_row(CF_EXPIRE, encode_expire_key(&arena, soonest_ms, row_of("hash")), BYTES("\x02"));
 }
 
 START_TEST(the_ttls_of_fields_agree)
 {
     put_ttl(1, 400);
     ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
-    spoil(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 500, BYTES("a"))), gone);
+    put_row(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 500, BYTES("a"))), gone);
     check_heals();
-    spoil(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 600, BYTES("a"))), BYTES(""));
+    put_row(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 600, BYTES("a"))), BYTES(""));
     check_heals();
-    spoil(CF_RANK, sub_of("hash", encode_field_ttl(&arena, BYTES("a"))), gone);
+    put_row(CF_RANK, sub_of("hash", encode_field_ttl(&arena, BYTES("a"))), gone);
     check_heals();
     put_ttl(2, 500);
     check_heals();
     put_ttl(1, 501);
     check_heals();
     put_ttl(1, 500);
-    spoil(CF_DATA, sub_of("hash", BYTES("a")), gone);
+    put_row(CF_DATA, sub_of("hash", BYTES("a")), gone);
     check_heals();
     put_ttl(1, 500);
-    spoil(CF_EXPIRE, encode_expire_key(&arena, 500, row_of("hash")), gone);
+    put_row(CF_EXPIRE, encode_expire_key(&arena, 500, row_of("hash")), gone);
     check_heals();
 }
 END_TEST
@@ -253,11 +254,11 @@ static void put_top(uint32_t k, uint32_t last_count, uint64_t last_change)
                               .changes = 100};
     const struct metadata meta = {
         .type = TYPE_TOPK, .version = VERSION, .size = 4, .payload = topk_encode(&arena, &topk)};
-    spoil(CF_METADATA, row_of("top"), encode_metadata(&arena, &meta));
-    spoil(CF_DATA, order_row(9, 1, "a"), BYTES(""));
-    spoil(CF_DATA, order_row(4, 2, "b"), BYTES(""));
-    spoil(CF_DATA, item_row("a"), item_value(9, 1));
-    spoil(CF_DATA, item_row("b"), item_value(4, 2));
+    put_row(CF_METADATA, row_of("top"), encode_metadata(&arena, &meta));
+    put_row(CF_DATA, order_row(9, 1, "a"), BYTES(""));
+    put_row(CF_DATA, order_row(4, 2, "b"), BYTES(""));
+    put_row(CF_DATA, item_row("a"), item_value(9, 1));
+    put_row(CF_DATA, item_row("b"), item_value(4, 2));
 }
 
 START_TEST(both_sides_of_a_top_k_list_agree)
@@ -265,19 +266,19 @@ START_TEST(both_sides_of_a_top_k_list_agree)
     put_top(2, 4, 2);
     ck_assert_int_eq(tool_check(&config, CHECK_REPAIR), TOOL_GOOD); /* counters of keys */
     ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
-    spoil(CF_DATA, order_row(4, 2, "b"), gone);
+    put_row(CF_DATA, order_row(4, 2, "b"), gone);
     check_heals();
     put_top(2, 4, 2);
-    spoil(CF_DATA, item_row("a"), gone);
+    put_row(CF_DATA, item_row("a"), gone);
     check_heals();
     put_top(2, 4, 2);
-    spoil(CF_DATA, item_row("a"), item_value(8, 1));
+    put_row(CF_DATA, item_row("a"), item_value(8, 1));
     check_heals();
     put_top(2, 4, 2);
-    spoil(CF_DATA, item_row("a"), item_value(9, 3));
+    put_row(CF_DATA, item_row("a"), item_value(9, 3));
     check_heals();
     put_top(2, 4, 2);
-    spoil(CF_DATA, order_row(3, 3, "c"), BYTES(""));
+    put_row(CF_DATA, order_row(3, 3, "c"), BYTES(""));
     check_heals();
     put_top(2, 5, 2);
     check_heals();
@@ -291,52 +292,52 @@ END_TEST
 START_TEST(a_top_k_list_with_too_many_items_is_found)
 {
     put_top(2, 4, 2);
-    spoil(CF_DATA, order_row(3, 3, "c"), BYTES(""));
-    spoil(CF_DATA, item_row("c"), item_value(3, 3));
+    put_row(CF_DATA, order_row(3, 3, "c"), BYTES(""));
+    put_row(CF_DATA, item_row("c"), item_value(3, 3));
     check_finds();
 }
 END_TEST
 
 START_TEST(the_score_index_follows_the_members)
 {
-    spoil(CF_ZSET_SCORE, indexed("b"), gone);
+    put_row(CF_ZSET_SCORE, indexed("b"), gone);
     check_heals();
-    spoil(CF_ZSET_SCORE, indexed("no member"), BYTES(""));
+    put_row(CF_ZSET_SCORE, indexed("no member"), BYTES(""));
     check_heals();
 }
 END_TEST
 
 START_TEST(counters_follow_the_keys)
 {
-    spoil(CF_SYSTEM, encode_counter_key(&arena, BYTES(""), 0), gone);
+    put_row(CF_SYSTEM, encode_counter_key(&arena, BYTES(""), 0), gone);
     check_heals();
-    spoil(CF_SYSTEM, encode_counter_key(&arena, BYTES("nobody"), 0), BYTES("\0\7\1\0"));
+    put_row(CF_SYSTEM, encode_counter_key(&arena, BYTES("nobody"), 0), BYTES("\0\7\1\0"));
     check_heals();
-    spoil(CF_SYSTEM, encode_journal_key(&arena, 3), BYTES("no journal row"));
+    put_row(CF_SYSTEM, encode_journal_key(&arena, 3), BYTES("no journal row"));
     check_heals();
 }
 END_TEST
 
 START_TEST(a_rank_tree_with_wrong_counts_is_removed)
 {
-    spoil(CF_RANK, sub_of("zset", BYTES("\0")), BYTES("\1\1"));
-    spoil(CF_RANK, sub_of("zset", BYTES("\1")), BYTES("\11\0"));
+    put_row(CF_RANK, sub_of("zset", BYTES("\0")), BYTES("\1\1"));
+    put_row(CF_RANK, sub_of("zset", BYTES("\1")), BYTES("\11\0"));
     check_heals();
 }
 END_TEST
 
 START_TEST(a_rank_tree_whose_leaves_are_wrong_and_sums_right_is_removed)
 {
-    spoil(CF_RANK, sub_of("zset", BYTES("\0")), BYTES("\1\2\1"));
-    spoil(CF_RANK, sub_of("zset", BYTES("\1")), BYTES("\2\0"));
-    spoil(CF_RANK, sub_of("zset", BYTES("\1\xff")), BYTES("\1\0"));
+    put_row(CF_RANK, sub_of("zset", BYTES("\0")), BYTES("\1\2\1"));
+    put_row(CF_RANK, sub_of("zset", BYTES("\1")), BYTES("\2\0"));
+    put_row(CF_RANK, sub_of("zset", BYTES("\1\xff")), BYTES("\1\0"));
     check_heals();
 }
 END_TEST
 
 START_TEST(rows_that_cannot_be_decoded_are_found)
 {
-    spoil(CF_METADATA, row_of("hash"), BYTES("\x8f nonsense"));
+    put_row(CF_METADATA, row_of("hash"), BYTES("\x8f nonsense"));
     check_finds();
     ck_assert_int_eq(tool_check(&config, CHECK_DROP), TOOL_GOOD);
     ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
@@ -345,21 +346,21 @@ END_TEST
 
 START_TEST(rows_of_another_form_are_found)
 {
-    spoil(CF_DATA, sub_of("zset", BYTES("a")), BYTES("short"));
+    put_row(CF_DATA, sub_of("zset", BYTES("a")), BYTES("short"));
     check_finds();
 }
 END_TEST
 
 START_TEST(a_list_with_a_gap_is_found)
 {
-    spoil(CF_DATA, sub_of("list", encode_u64(&arena, 11)), gone);
+    put_row(CF_DATA, sub_of("list", encode_u64(&arena, 11)), gone);
     check_finds();
 }
 END_TEST
 
 START_TEST(a_cut_stream_entry_is_found)
 {
-    spoil(CF_STREAM, sub_of("stream", BYTES("\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1")), BYTES("\x7f"));
+    put_row(CF_STREAM, sub_of("stream", BYTES("\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1")), BYTES("\x7f"));
     check_finds();
 }
 END_TEST
@@ -367,22 +368,22 @@ END_TEST
 START_TEST(an_invalid_document_is_found)
 {
     const struct metadata meta = {.type = TYPE_JSON, .payload = BYTES("{\"a\":")};
-    spoil(CF_METADATA, row_of("json"), encode_metadata(&arena, &meta));
+    put_row(CF_METADATA, row_of("json"), encode_metadata(&arena, &meta));
     check_finds();
 }
 END_TEST
 
 START_TEST(orphans_and_stale_times_are_no_damage)
 {
-    spoil(CF_DATA, sub_of("nobody", BYTES("a")), BYTES("v"));
-    spoil(CF_EXPIRE, encode_expire_key(&arena, 7, row_of("nobody")), BYTES("\x01"));
+    put_row(CF_DATA, sub_of("nobody", BYTES("a")), BYTES("v"));
+    put_row(CF_EXPIRE, encode_expire_key(&arena, 7, row_of("nobody")), BYTES("\x01"));
     ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
 }
 END_TEST
 
 START_TEST(a_newer_format_is_refused)
 {
-    spoil(CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, DATA_FORMAT + 1));
+    put_row(CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, DATA_FORMAT + 1));
     check_finds();
     char error[512];
     ck_assert_ptr_null(partition_store_open(env, &config, "partition-0", error, sizeof error));

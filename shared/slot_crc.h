@@ -1,7 +1,7 @@
 /*
- * slot_table.h - tables of slice-by-8: slot_table[k][byte] is the effect of a byte on a CRC16 when k bytes follow.
+ * slot_crc.h - tables of slice-by-8: slot_crc[k][byte] is the effect of a byte on a CRC16 when k bytes follow.
  *
- * slot_table[0] is the table of the bytewise algorithm; tests/unit/test_slot.c recomputes every entry bit by bit.
+ * slot_crc[0] is the table of the bytewise algorithm; tests/unit/test_slot.c recomputes every entry bit by bit.
  * Included by slot.c only.
  */
 #pragma once
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 // clang-format off
-static const uint16_t slot_table[8][256] = {
+static const uint16_t slot_crc[8][256] = {
     {
         0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7, 0x8108, 0x9129, 0xa14a, 0xb16b,
         0xc18c, 0xd1ad, 0xe1ce, 0xf1ef, 0x1231, 0x0210, 0x3273, 0x2252, 0x52b5, 0x4294, 0x72f7, 0x62d6,
