@@ -13,10 +13,10 @@
 #include "backend/partition/refresh.h"
 #include "backend/script/script.h"
 #include "backend/session/pause.h"
-#include "backend/session/session.h"
 #include "backend/session/session_reply.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/maintenance.h"
+#include "backend/storage/reader.h"
 #include "shared/clock.h"
 #include "shared/hours.h"
 

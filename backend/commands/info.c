@@ -20,9 +20,9 @@
 #include "backend/session/pubsub.h"
 #include "backend/session/session.h"
 #include "backend/session/tracking.h"
+#include "backend/storage/reader.h"
 #include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/command/latency.h"
 #include "shared/tls.h"
 #include "shared/version.h"
 

@@ -66,8 +66,8 @@ static void run_queued(struct call *call, const struct queued *queued)
     call_error(call, ERR_OVER);
 }
 
-/* Runs the queue. If a command needs an uncached row, the other commands still run, so that all uncached rows are
- * fetched together; then the session is restored, and EXEC is rolled back and retried. If EXEC uses keys of other shards, it may
+/* Runs the queue. If a command waits, the other commands still run, so that all rows which are needed
+ * are fetched together; then the session is restored, and EXEC is rolled back and retried. If EXEC uses keys of other shards, it may
  * have to run again until it is decided, and the coordinator ends the transaction then. */
 static void run_queue(struct call *call)
 {
@@ -77,7 +77,7 @@ static void run_queue(struct call *call)
     session->watcher.is_over = true;
     reply_array(&call->reply, queue.count);
     run_queued(call, queue.first);
-    if (overlay_has_uncached(call->partition->overlay) || borrow_is_used(call->borrow)) {
+    if (call_retries(call) || borrow_is_used(call->borrow)) {
         session->transaction = queue;
         session->watcher.is_over = false;
         return;
@@ -97,8 +97,8 @@ void cmd_exec(struct call *call)
     bool is_dirty =
         !session->transaction.is_aborted &&
         (keyspace_watch_dirty(call, &session->watcher) || coordinator_watch_dirty(call));
-    if (overlay_has_uncached(call->partition->overlay))
-        return; /* a watched key is uncached: EXEC is suspended */
+    if (call_retries(call))
+        return; /* EXEC waits for a watched key */
     if (session->transaction.is_aborted)
         call_error(call, ERR_EXECABORT);
     else if (is_dirty)
@@ -150,7 +150,7 @@ static bool watch_elsewhere(struct call *call)
     for (uint32_t i = 1; i < call->argc; i++)
         is_ready &= is_watched_here(call, call->argv[i]) || coordinator_watch(call, call->argv[i]);
     if (!is_ready)
-        call_error(call, ERR_UNCACHED);
+        call_error(call, ERR_RETRY);
     return is_ready;
 }
 

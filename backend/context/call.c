@@ -3,6 +3,8 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
+#include "backend/storage/overlay.h"
+#include "backend/storage/retry.h"
 #include "shared/check.h"
 #include "shared/glob.h"
 #include "shared/number.h"
@@ -45,7 +47,7 @@ void call_error_text(struct call *call, const char *text)
         budget_text(call, over, sizeof over);
         text = over;
     }
-    if (!overlay_has_uncached(call->partition->overlay))
+    if (!call_retries(call))
         stats_error(call->partition->metrics.stats, text);
     call_error_again(call, text);
 }
@@ -60,8 +62,31 @@ bool call_refuse_reply(struct call *call)
 
 void call_error(struct call *call, enum error error)
 {
-    CHECK(error != ERR_UNCACHED || overlay_has_uncached(call->partition->overlay));
+    CHECK(error != ERR_RETRY || call_retries(call));
     call_error_text(call, error_text(error));
+}
+
+struct retry *call_wait(const struct call *call)
+{
+    return overlay_retry(call->partition->overlay);
+}
+
+bool call_retries(const struct call *call)
+{
+    return overlay_retries(call->partition->overlay);
+}
+
+void call_retry(struct call *call, struct list *list)
+{
+    retry_wait(call_wait(call), list);
+    call_error(call, ERR_RETRY);
+}
+
+void call_retry_refused(struct call *call, char *error)
+{
+    CHECK(error);
+    retry_refuse(call_wait(call), error);
+    call_error(call, ERR_RETRY);
 }
 
 void call_errorf(struct call *call, const char *format, ...)

@@ -14,7 +14,9 @@
 struct tally;
 struct borrow;
 struct lock_waiter;
+struct list;
 struct partition;
+struct retry;
 struct slot_rule;
 struct slot_set;
 struct session;
@@ -46,8 +48,16 @@ struct call {
     const struct bytes *ready_key;
 };
 
+/* With this the command waits; NULL: it must not wait, because it cannot be rolled back. */
+struct retry *call_wait(const struct call *call);
+/* Will the command be rolled back, because it waits, or is refused by retry_refuse? */
+bool call_retries(const struct call *call);
+/* The command, which may wait, waits in this list, is rolled back and runs again. */
+void call_retry(struct call *call, struct list *list);
+/* The command, which may wait, is rolled back and refused with this error, whose ownership is taken. */
+void call_retry_refused(struct call *call, char *error);
 /* Replaces the reply so far by an error and marks the call as failed, so that dispatch rolls back its effects. */
-/* For ERR_UNCACHED the reply is discarded, as the command will run again. */
+/* For ERR_RETRY the reply is discarded: the command waits, and will run again (retry.h). */
 void call_error(struct call *call, enum error error);
 void call_error_text(struct call *call, const char *text);
 /* call_error_text for an error that errorstats already counted. */

@@ -9,7 +9,7 @@
 #include "backend/dispatch/handlers.h"
 #include "backend/dispatch/suspend.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/keyspace/space.h"
+#include "backend/session/attempt.h"
 #include "backend/session/changes.h"
 #include "backend/session/command_stats.h"
 #include "backend/session/limits.h"
@@ -69,7 +69,7 @@ static void notify_observers(struct call *call, bool is_shown)
         monitor_show(call);
 }
 
-/* Runs the handler. If it needed uncached rows (overlay_has_uncached), or the request will bounce, everything that it did is
+/* Runs the handler. If it waits (call_retries), or the request will bounce, everything that it did is
  * rolled back. */
 static void run_handler(struct call *call)
 {
@@ -79,8 +79,7 @@ static void run_handler(struct call *call)
         call->space->used_ms = call->now_ms;
     call->slot_rule = call->session->scope.slot_rule;
     call->slots = session_slots(call->session);
-    overlay_savepoint(partition->overlay);
-    space_savepoint(partition->spaces);
+    attempt_savepoint(partition);
     bool is_shown = monitor_wants(call) && !call->ready_key;
     /* shown before its script's commands */
     bool is_shown_first = is_shown && call->command->flags & CMD_SKIP_MONITOR;
@@ -95,30 +94,28 @@ static void run_handler(struct call *call)
     CHECK(!(call->is_waiting && call->failed));
     if (partition->running.budget.end && !call->failed && !call->is_waiting)
         call_error(call, ERR_OVER);
-    bool is_uncached = overlay_has_uncached(partition->overlay) ||
-                       (call->failed && call->session->request.is_misled);
-    if (!is_uncached && !call_refuse_reply(call)) {
+    bool is_retried = call_retries(call) || (call->failed && call->session->request.is_misled);
+    if (!is_retried && !call_refuse_reply(call)) {
         limits_end(call, keys);
-        is_uncached = overlay_has_uncached(partition->overlay);
+        is_retried = call_retries(call);
     }
-    if (call->failed || is_uncached) {
-        overlay_rollback(partition->overlay);
-        space_rollback(partition->spaces);
+    if (call->failed || is_retried) {
+        attempt_rollback(partition);
     }
-    if (is_uncached) {
+    if (is_retried) {
         partition->running.load_slot = LOAD_SLOT_NONE;
         push_messages_drop(partition->watchers.messages, messages);
     } else if (call->failed) {
         messages_cut(partition->watchers.messages, messages);
         metric_add(partition->metrics.process, METRIC_BACKEND_ERRORS, 1);
     }
-    if (!is_uncached)
+    if (!is_retried)
         notify_observers(call, is_shown && !is_shown_first);
     keyspace_end(partition);
     arena_reset(call->arena);
     if (partition->running.budget.end == BUDGET_MEMORY)
         budget_forgive(partition);
-    if (!is_uncached)
+    if (!is_retried)
         command_stats_add(call);
 }
 
@@ -346,8 +343,7 @@ static bool act(struct call *call)
 {
     session_pause(call->session, is_paused(call) && call->partition->pause.until_ms);
     if (is_paused(call)) {
-        call->session->pending.row_wait.lock_since_ms =
-            0; /* lock-timeout does not count the pause */
+        call->session->pending.retry.since_ms = 0; /* lock-timeout does not count the pause */
         suspend_forget_locks(call->session);
         return false;
     }

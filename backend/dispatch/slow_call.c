@@ -6,7 +6,7 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/session/session.h"
 #include "backend/session/session_reply.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 
@@ -21,13 +21,13 @@ static const char BUSY[] = "BUSY A command has run for longer than busy-reply-th
 bool slow_call_must_wait(struct call *call)
 {
     struct partition *partition = call->partition;
-    struct reader_wait *wait = overlay_wait(partition->overlay);
+    struct retry *retry = call_wait(call);
     const struct list *open = &partition->clients.waiting[overlay_ticket(partition->overlay) & 1];
-    if (!wait || call->borrow || list_empty(open))
+    if (!retry || call->borrow || list_empty(open))
         return false;
     call->session->pending.was_slow = true;
     partition->running.next = call->session;
-    reader_wait_add(wait, &partition->clients.quiet);
+    retry_wait(retry, &partition->clients.quiet);
     return true;
 }
 
@@ -35,7 +35,7 @@ void slow_calls_go_on(struct partition *partition)
 {
     const struct list *waiting = partition->clients.waiting;
     if (list_empty(&waiting[0]) && list_empty(&waiting[1]))
-        reader_wait_done(&partition->clients.quiet);
+        retry_done(&partition->clients.quiet);
 }
 
 void slow_call_forget(const struct session *session)
@@ -52,9 +52,9 @@ static void refuse_waiting(struct session *session)
 {
     if (!session->is_throttled || session->pending.across)
         return;
-    if (session->pending.row_wait.pending)
+    if (session->pending.retry.pending)
         metric_sub(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
-    reader_wait_cancel(&session->pending.row_wait);
+    retry_cancel(&session->pending.retry);
     session_resume(session);
 }
 
@@ -162,7 +162,7 @@ static void serve_others(struct partition *partition)
 {
     struct call_budget *budget = &partition->running.budget;
     struct call *call = budget->call;
-    if (overlay_has_uncached(partition->overlay))
+    if (call_retries(call))
         return; /* it will be rolled back */
     if (!budget->is_slow && slow_call_must_wait(call)) {
         budget->end = BUDGET_AGAIN;

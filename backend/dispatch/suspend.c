@@ -9,7 +9,6 @@
 #include "backend/keyspace/space.h"
 #include "backend/session/command_stats.h"
 #include "backend/session/limits.h"
-#include "backend/session/push_message.h"
 #include "backend/session/session.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/reader.h"
@@ -50,7 +49,7 @@ static void prefetch_keys(struct session *session, const struct command *command
             if (keys.refs[i].flags & KEY_OW && overlay_knows_plain(partition->overlay, row_key))
                 continue; /* its row is not read */
             (void)overlay_prefetch(partition->overlay, CF_METADATA, row_key,
-                                   &session->pending.row_wait);
+                                   &session->pending.retry);
         }
     keys_list_fini(&keys);
 }
@@ -134,7 +133,7 @@ static bool may_suspend(const struct call *call)
     const struct command *command = call->command;
     const struct session *session = call->session;
     if (!call->partition->reader || session->pending.suspend_tries >= SUSPEND_TRIES ||
-        session->pending.row_wait.ranges >= READER_RANGES_MAX)
+        session->pending.retry.ranges >= READER_RANGES_MAX)
         return false;
     if (runs_others(command))
         return is_undone_as_one(call);
@@ -157,8 +156,8 @@ static void wait_for_rows(struct session *session)
     struct partition *partition = session->partition;
     if (session->pending.suspend_tries < SUSPEND_TRIES)
         session->pending.suspend_tries++;
-    session->pending.row_wait.ranges += session->pending.row_wait.has_range;
-    session->pending.row_wait.has_range = false;
+    session->pending.retry.ranges += session->pending.retry.has_range;
+    session->pending.retry.has_range = false;
     partition->running.started_us = clock_mono_us();
     metric_add(partition->metrics.process, METRIC_BACKEND_SUSPENDED_COMMANDS, 1);
 }
@@ -182,35 +181,17 @@ bool suspend_ready(struct call *call)
     else if (keys_first(command, call->argc) == KEYS_SEARCH)
         prefetch_keys(session, command, call->argv, call->argc);
     arena_reset(&partition->running.arena);
-    if (!session->pending.row_wait.pending)
+    if (!session->pending.retry.pending)
         return true;
     wait_for_rows(session);
     return false;
-}
-
-/* Metrics that change while a handler runs. They get their old values back when it is rolled back, so that no attempt
- * counts twice; no other metric does, nor a cell (cell_add). */
-static const enum metric counted[] = {METRIC_BACKEND_HITS,    METRIC_BACKEND_MISSES,
-                                      METRIC_BACKEND_EXPIRED, METRIC_BACKEND_EXPIRED_FIELDS,
-                                      METRIC_BACKEND_ERRORS,  METRIC_BACKEND_LIMIT_REFUSED};
-
-enum { COUNTED = sizeof counted / sizeof counted[0] };
-
-static void attempt_begin(const struct call *call, struct suspend_mark *mark)
-{
-    struct partition *partition = call->partition;
-    mark->is_attempt = true;
-    partition->running.script_hooks->save_random(call->session);
-    overlay_attempt_begin(partition->overlay);
-    space_attempt_begin(partition->spaces);
-    command_stats_hold(call);
 }
 
 /* A command that has waited for a lock is served by its age from now on. */
 static struct lock_waiter *queue_by_age(struct call *call)
 {
     struct session *session = call->session;
-    uint64_t since_ms = session->pending.row_wait.lock_since_ms;
+    uint64_t since_ms = session->pending.retry.since_ms;
     if (!session->pending.lock_waiter && since_ms &&
         lock_set_count(call->partition->shards.locks)) {
         session->pending.lock_waiter = lock_waiter_new(call, since_ms, session->id);
@@ -241,22 +222,17 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
         borrow_begin(call->borrow);
     } else if (may_retry)
         call->waiter = queue_by_age(call);
-    *mark = (struct suspend_mark){.is_set = is_nonblocking || may_retry,
-                                  .messages = partition->watchers.messages->count,
-                                  .db = call->session->scope.db};
+    mark->is_set = is_nonblocking || may_retry;
     if (!mark->is_set)
         return;
-    _Static_assert(COUNTED == sizeof mark->counts / sizeof mark->counts[0], "one for each");
-    memcpy(mark->random_state, partition->running.random_state, sizeof mark->random_state);
-    for (int i = 0; i < COUNTED; i++)
-        mark->counts[i] = stats_metric(partition->metrics.process, counted[i]);
+    attempt_begin(&mark->attempt, call);
     if (runs_others(call->command) || borrow_is_used(call->borrow))
-        attempt_begin(call, mark);
+        attempt_group(&mark->attempt, call);
     if (borrow_is_used(call->borrow)) {
         borrow_install(call->borrow, partition);
         mark->position = overlay_attempt_position(partition->overlay);
     }
-    overlay_nonblocking_begin(partition->overlay, &call->session->pending.row_wait);
+    overlay_nonblocking_begin(partition->overlay, &call->session->pending.retry);
     if (!is_nonblocking)
         overlay_nonblocking_end(partition->overlay);
 }
@@ -279,27 +255,7 @@ void suspend_forbid(struct call *call)
     if (call->borrow)
         borrow_close(call->borrow);
     overlay_nonblocking_begin(partition->overlay, NULL); /* nor can it wait for a lock */
-    overlay_attempt_end(partition->overlay, true);
-    space_attempt_end(partition->spaces, true);
-    command_stats_release(partition);
-}
-
-static void restore_counted(const struct partition *partition, const struct suspend_mark *mark)
-{
-    for (int i = 0; i < COUNTED; i++)
-        metric_set(partition->metrics.process, counted[i], mark->counts[i]);
-}
-
-/* Counts the commands of a last attempt, unless an earlier one was counted: the transaction has begun again since. */
-static void count_attempt(const struct call *call, const struct suspend_mark *mark)
-{
-    struct partition *partition = call->partition;
-    if (!coordinator_is_counted(call->session)) {
-        command_stats_release_across(partition);
-        return;
-    }
-    command_stats_drop(partition);
-    restore_counted(partition, mark);
+    attempt_keep(partition);
 }
 
 /* Keeps what the last attempt did for the commit over several shards, and rolls it back here. True: the session waits
@@ -307,12 +263,12 @@ static void count_attempt(const struct call *call, const struct suspend_mark *ma
 static bool commit_across(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
-    coordinator_collect(call, mark->position, mark->messages);
+    coordinator_collect(call, mark->position, mark->attempt.messages);
     limits_charge_begin(call);
-    overlay_attempt_end(partition->overlay, false);
-    space_attempt_end(partition->spaces, false);
+    attempt_undo_effects(partition);
     limits_charge_end(call);
-    count_attempt(call, mark);
+    /* unless an earlier attempt was counted: the transaction has begun again since */
+    attempt_count(&mark->attempt, partition, !coordinator_is_counted(call->session));
     bool is_done = coordinator_commit(call);
     arena_reset(&partition->running.arena);
     if (!is_done)
@@ -320,31 +276,13 @@ static bool commit_across(struct call *call, const struct suspend_mark *mark)
     return !is_done;
 }
 
-/* Rolls back everything that the EXEC's or script's commands did. */
-static void roll_back_attempt(struct call *call, const struct suspend_mark *mark)
-{
-    struct partition *partition = call->partition;
-    if (call->session->scope.db != mark->db)
-        session_select(call->session, mark->db);
-    if (mark->is_attempt) {
-        partition->running.script_hooks->restore_random(call->session);
-        overlay_attempt_end(partition->overlay, false);
-        space_attempt_end(partition->spaces, false);
-        command_stats_drop(partition);
-    }
-    push_messages_drop(partition->watchers.messages, mark->messages);
-    memcpy(partition->running.random_state, mark->random_state, sizeof mark->random_state);
-    restore_counted(partition, mark);
-    out_truncate(call->reply.out, call->begun);
-}
-
 /* A key is locked for too long: nothing was done. */
 static void reply_refusal(struct call *call)
 {
     struct session *session = call->session;
     metric_add(call->partition->metrics.process, METRIC_BACKEND_LOCKED_REFUSED, 1);
-    call_error_text(call, session->pending.row_wait.refusal);
-    reader_wait_cancel(&session->pending.row_wait);
+    call_error_text(call, session->pending.retry.refusal);
+    retry_cancel(&session->pending.retry);
     coordinator_abandon(session);
     if (call->command->traits & TRAIT_RUNS_QUEUE) {
         transaction_end(&session->transaction);
@@ -359,19 +297,19 @@ bool suspend_end(struct call *call, const struct suspend_mark *mark)
     if (!mark->is_set)
         return false;
     overlay_nonblocking_begin(partition->overlay, NULL);
-    if (session->pending.row_wait.refusal) {
-        roll_back_attempt(call, mark);
+    if (session->pending.retry.refusal) {
+        attempt_undo(&mark->attempt, call);
         reply_refusal(call);
         return false;
     }
-    if (!session->pending.row_wait.pending && mark->is_attempt && borrow_is_used(call->borrow))
+    if (!session->pending.retry.pending && mark->attempt.is_group && borrow_is_used(call->borrow))
         return commit_across(call, mark);
-    if (!session->pending.row_wait.pending) {
+    if (!session->pending.retry.pending) {
         suspend_forbid(call);
         coordinator_abandon(session); /* no key of another shard was needed */
         return false;
     }
-    roll_back_attempt(call, mark);
+    attempt_undo(&mark->attempt, call);
     if (call->borrow)
         coordinator_fetch(call);
     if (call->command->traits & TRAIT_RUNS_QUEUE)

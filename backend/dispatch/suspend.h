@@ -1,18 +1,18 @@
 /*
- * suspend.h - suspend and retry: a command that needs an uncached row is rolled back, and runs again when the row is in
- * memory. Until then its session is suspended; the thread serves other sessions.
+ * suspend.h - suspends the session of a command that must wait (retry.h), most often for a row that is only on disk: the command is
+ * rolled back (attempt.h), the thread serves other sessions, and the command runs again when what it needs is here.
  *
- *   dispatch ─► suspend_ready ─► suspend_begin ─► handler ─► a read returns ERR_UNCACHED (overlay.h)
+ *   dispatch ─► suspend_ready ─► suspend_begin ─► handler ─► a read returns ERR_RETRY (overlay.h)
  *      ▲                                                    │ the handler returns, as when the store fails
  *      │                                                    ▼
- *   session_resume ◄─ the rows have been fetched ◄─ suspend_end: restores effects, reply, random state, counters
+ *   session_resume ◄─ the rows have been fetched ◄─ suspend_end: attempt_undo
  *
  * The request and all bytes after it stay in the session's stream, so no copy is needed. The first rows that the
  * following requests will read are fetched too.
  *
  * Changes of keys are collected and reported later (change.h), so a command can be rolled back even if its keys are
  * watched. After SUSPEND_TRIES attempts its reads block on the disk, as do reads of blocking commands that run again.
- * While rows are often uncached, scripts and commands of several keys prefetch the rows of their keys.
+ * While rows are often only on disk, scripts and commands of several keys prefetch the rows of their keys.
  *
  * EXEC is rolled back as a whole if its commands only read and write their keys, publish, and run scripts: each command
  * that needs a row requests it, then the effects and statistics of all commands are rolled back, and the queue is kept.
@@ -29,19 +29,14 @@
 #pragma once
 
 #include "backend/context/call.h"
+#include "backend/session/attempt.h"
 
-struct reader_wait;
 struct session;
 
-/* State that a command can change and that overlay, spaces and messages do not roll back. */
 struct suspend_mark {
-    bool is_set;
-    uint64_t random_state[4];
-    bool is_attempt; /* an EXEC or a script: several commands are rolled back as one */
-    uint32_t messages;
-    uint8_t db;      /* the session's */
+    bool is_set; /* the command may run again */
+    struct attempt attempt;
     size_t position; /* in the attempt's effects, after the borrowed rows (borrow.h) */
-    uint64_t counts[6];
 };
 
 /* Prefetches the command's rows. False: the command must wait for them before it runs. */

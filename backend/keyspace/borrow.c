@@ -7,7 +7,7 @@
 #include "backend/keyspace/foretold.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 #include "shared/namespace.h"
 #include "shared/table.h"
 
@@ -143,7 +143,7 @@ void borrow_close(struct borrow *borrow)
 void borrow_wait(struct call *call)
 {
     if (list_empty(&call->borrow->wants))
-        reader_wait_add(overlay_wait(call->partition->overlay), &call->borrow->wants);
+        retry_wait(call_wait(call), &call->borrow->wants);
 }
 
 void borrow_need(struct call *call, const struct need *wanted)
@@ -264,7 +264,7 @@ int borrow_key(struct call *call, const struct entry *entry, bool writes)
         need_declared(call);
     else
         need_next_keys(call, entry, need.mode);
-    return ERR_UNCACHED;
+    return ERR_RETRY;
 }
 
 void borrow_change(struct call *call, const struct entry *entry)
@@ -310,7 +310,7 @@ int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct 
 {
     struct need need = need_of(entry, NEED_ROW);
     int err = overlay_get_borrowed(call->partition->overlay, cf, row, value);
-    if (err != ERR_UNCACHED)
+    if (err != ERR_RETRY)
         return err;
     if (is_whole(call, entry, cf))
         return ERR_NOT_FOUND;
@@ -322,7 +322,7 @@ int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct 
                                             entry->key, entry->meta.version);
     }
     borrow_need(call, &need);
-    return ERR_UNCACHED;
+    return ERR_RETRY;
 }
 
 bool borrow_has_all(struct call *call, const struct entry *entry, enum cf cf, struct bytes prefix)
@@ -344,7 +344,7 @@ int borrow_watch(struct call *call, enum need_kind kind, struct space *space, ui
     borrow_need(
         call, &(struct need){
                   .kind = kind, .space = space, .slot = slot, .row_key = row_key, .row = watcher});
-    return ERR_UNCACHED;
+    return ERR_RETRY;
 }
 
 /* ---- arrivals ---- */

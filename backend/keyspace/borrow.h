@@ -1,7 +1,7 @@
 /*
  * borrow.h - keys of other shards that a command uses: fetched from their owners, and present while the command runs.
  *
- *   keyspace_open(key of another shard) ─► needed ─► the command is rolled back, as for an uncached row
+ *   keyspace_open(key of another shard) ─► needed ─► the command waits, and is rolled back (retry.h)
  *                                            │
  *                         the coordinator locks the key at its owner and fetches rows (coordinator.h)
  *                                            ▼
@@ -66,7 +66,7 @@ void borrow_close(struct borrow *borrow);
 
 /* ---- for keyspace.c ---- */
 
-/* OK, or ERR_UNCACHED: the key must be fetched. ERR_STORE: it cannot be, and an error was replied. */
+/* OK, or ERR_RETRY: the key must be fetched. ERR_STORE: it cannot be, and an error was replied. */
 int borrow_key(struct call *call, const struct entry *entry, bool writes);
 /* The command changes a key that it has opened for reading: it is locked for writing before the command runs again. */
 void borrow_change(struct call *call, const struct entry *entry);
@@ -81,11 +81,11 @@ struct borrow_use {
 /* Before the command runs: the key is needed, with all its elements if they are few, unless it is_bare in all its uses. */
 void borrow_ahead(struct call *call, const struct entry *entry, const struct borrow_use *use);
 void borrow_member(struct call *call, const struct entry *entry, struct bytes member);
-/* Reads a row of a borrowed key: OK, ERR_NOT_FOUND, or ERR_UNCACHED: it must be fetched. */
+/* Reads a row of a borrowed key: OK, ERR_NOT_FOUND, or ERR_RETRY: it must be fetched. */
 int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes row,
                struct slice *value);
 /* Watches a key of this space at its owner, or (CHECK) locks all keys that this watcher watches there, and sets is_dirty.
- * OK, or ERR_UNCACHED: not yet. */
+ * OK, or ERR_RETRY: not yet. */
 int borrow_watch(struct call *call, enum need_kind kind, struct space *space, uint16_t slot,
                  struct bytes row_key, struct bytes watcher);
 /* The command waits until the coordinator ends the wait. */

@@ -241,7 +241,7 @@ bool borrow_all(struct call *call, struct space *space, enum lock_mode mode)
     if (is_own && all->mode >= mode)
         return true;
     borrow_wait(call);
-    call_error(call, ERR_UNCACHED);
+    call_error(call, ERR_RETRY);
     return false;
 }
 
@@ -303,7 +303,7 @@ void borrow_names(struct call *call, const struct space *space, struct bytes row
         need.row = (struct bytes){question, 4 + end.len};
         borrow_need(call, &need);
     }
-    call_error(call, ERR_UNCACHED);
+    call_error(call, ERR_RETRY);
 }
 
 bool borrow_key_at(struct call *call, const struct space *space, uint64_t place,
@@ -325,7 +325,7 @@ bool borrow_key_at(struct call *call, const struct space *space, uint64_t place,
     put_le64(question + 8, local);
     need.row = (struct bytes){question, sizeof question};
     borrow_need(call, &need);
-    call_error(call, ERR_UNCACHED);
+    call_error(call, ERR_RETRY);
     return false;
 }
 

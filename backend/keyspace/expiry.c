@@ -12,6 +12,7 @@
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
+#include "backend/storage/reader.h"
 #include "shared/byte_order.h"
 #include "shared/clock.h"
 
@@ -51,10 +52,10 @@ struct expiry {
     uint32_t first, count; /* of the ring */
     struct due aside[ASIDE_MAX];
     uint32_t aside_count;
-    uint64_t aside_ms;       /* when keys were last tried again; monotonic */
-    struct reader_wait wait; /* for rows of the oldest key */
-    uint32_t tries;          /* for rows of the oldest key, a hash */
-    int64_t mean_bytes;      /* of a metadata row */
+    uint64_t aside_ms;  /* when keys were last tried again; monotonic */
+    struct retry wait;  /* for rows of the oldest key */
+    uint32_t tries;     /* for rows of the oldest key, a hash */
+    int64_t mean_bytes; /* of a metadata row */
 };
 
 /* What was done with a key. */
@@ -75,8 +76,8 @@ static void index_is_read(void *owner)
     expiry->on_rows(expiry->partition);
 }
 
-/* reader_wait.on_ready */
-static void metadata_is_read(struct reader_wait *wait)
+/* retry.on_ready */
+static void metadata_is_read(struct retry *wait)
 {
     struct expiry *expiry = container_of(wait, struct expiry, wait);
     expiry->on_rows(expiry->partition);
@@ -90,7 +91,7 @@ struct expiry *expiry_new(struct partition *partition, void (*on_rows)(struct pa
     expiry->on_rows = on_rows;
     due_rows_init(&expiry->rows, partition, index_is_read, expiry);
     due_count_init(&expiry->behind, partition, index_is_read, expiry);
-    reader_wait_init(&expiry->wait, metadata_is_read);
+    retry_init(&expiry->wait, metadata_is_read);
     partition->expiry.index = &expiry->rows;
     return expiry;
 }
@@ -102,7 +103,7 @@ static struct due *ring_at(struct expiry *expiry, uint32_t place)
 
 static void clear(struct expiry *expiry)
 {
-    reader_wait_cancel(&expiry->wait);
+    retry_cancel(&expiry->wait);
     expiry->wait.has_failed = false;
     for (uint32_t i = 0; i < expiry->count; i++)
         free(ring_at(expiry, i)->index_key);

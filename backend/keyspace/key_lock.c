@@ -15,7 +15,7 @@
 #include "backend/keyspace/lock_waiter.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +46,7 @@ bool key_is_locked(const struct call *call, struct bytes row_key)
 }
 
 /* Replies that the key is locked. If the command can be rolled back, it is, with all commands of its EXEC or script. */
-static void refuse_locked(struct call *call, struct reader_wait *wait, struct bytes row_key,
-                          bool is_in_doubt)
+static void refuse_locked(struct call *call, struct bytes row_key, bool is_in_doubt)
 {
     struct bytes space;
     struct bytes key;
@@ -65,15 +64,13 @@ static void refuse_locked(struct call *call, struct reader_wait *wait, struct by
                              "several shards%s",
                              reason);
     CHECK(len >= 0);
-    if (!wait) {
+    if (!call_wait(call)) {
         metric_add(call->partition->metrics.process, METRIC_BACKEND_LOCKED_REFUSED, 1);
         call_error_text(call, text);
         free(text);
         return;
     }
-    free(wait->refusal);
-    wait->refusal = text;
-    call_error(call, ERR_UNCACHED);
+    call_retry_refused(call, text);
 }
 
 /* The command waits for a lock, or is refused when it cannot wait, or has waited for too long. `owner` has the lock; NULL: older
@@ -82,22 +79,19 @@ static void wait_for_lock(struct call *call, const struct lock_owner *owner, str
                           bool is_requested)
 {
     struct partition *partition = call->partition;
-    struct reader_wait *wait = overlay_wait(partition->overlay);
+    struct retry *retry = call_wait(call);
     uint64_t now_ms = loop_mono_ms(partition->loop);
     uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
-    bool is_over = wait && wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms;
     bool is_in_doubt = owner && owner->is_in_doubt;
-    if (!wait || is_over || is_in_doubt) {
-        refuse_locked(call, wait, row_key, is_in_doubt);
+    if (!retry || is_in_doubt || retry_is_late(retry, now_ms, timeout_ms)) {
+        refuse_locked(call, row_key, is_in_doubt);
         return;
     }
-    if (!wait->lock_since_ms)
-        wait->lock_since_ms = now_ms;
     if (is_requested)
-        lock_waiter_wait(call->waiter, wait);
+        lock_waiter_wait(call->waiter, retry);
     else
-        lock_wait(partition->shards.locks, row_key, wait, now_ms);
-    call_error(call, ERR_UNCACHED);
+        lock_wait(partition->shards.locks, row_key, retry, now_ms);
+    call_error(call, ERR_RETRY);
 }
 
 /* A command that has waited before takes the lock by its age. */
@@ -119,7 +113,7 @@ bool key_lock_pass(struct call *call, struct bytes row_key, enum open_flag flags
         if (lock_take(locks, call->borrow->owner, row_key, mode))
             return true;
         borrow_wait(call);
-        call_error(call, ERR_UNCACHED);
+        call_error(call, ERR_RETRY);
         return false;
     }
     if (!lock_set_count(locks))
@@ -136,15 +130,13 @@ bool key_lock_pass(struct call *call, struct bytes row_key, enum open_flag flags
 static bool await_lock(struct call *call, struct bytes row_key)
 {
     struct partition *partition = call->partition;
-    struct reader_wait *wait = overlay_wait(partition->overlay);
+    struct retry *retry = call_wait(call);
     uint64_t now_ms = loop_mono_ms(partition->loop);
     uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
-    if (!wait || (wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms / 2))
+    if (!retry || retry_is_late(retry, now_ms, timeout_ms / 2))
         return true;
-    if (!wait->lock_since_ms)
-        wait->lock_since_ms = now_ms;
-    lock_wait(partition->shards.locks, row_key, wait, now_ms);
-    call_error(call, ERR_UNCACHED);
+    lock_wait(partition->shards.locks, row_key, retry, now_ms);
+    call_error(call, ERR_RETRY);
     return false;
 }
 

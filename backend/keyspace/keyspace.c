@@ -95,9 +95,9 @@ static void touch(struct call *call, const struct entry *entry, enum change_kind
                   bool by_client)
 {
     const struct partition *partition = call->partition;
-    if (call->borrow && !overlay_has_uncached(partition->overlay))
+    if (call->borrow && !call_retries(call))
         lock_changed(call, entry);
-    if (overlay_has_uncached(partition->overlay))
+    if (call_retries(call))
         return; /* the command will be rolled back */
     space_change(partition->spaces);
     if (must_report(call, entry))
@@ -106,8 +106,7 @@ static void touch(struct call *call, const struct entry *entry, enum change_kind
 
 void entry_group_deleted(struct call *call, const struct entry *entry)
 {
-    const struct partition *partition = call->partition;
-    if (!overlay_has_uncached(partition->overlay) && must_report(call, entry))
+    if (!call_retries(call) && must_report(call, entry))
         add_change(call, entry, CHANGE_GROUP_DELETED, true);
 }
 
@@ -180,8 +179,8 @@ void entry_set_idle_s(struct call *call, const struct entry *entry, uint64_t idl
 static bool borrow_pass(struct call *call, const struct entry *entry, enum open_flag flags)
 {
     int err = borrow_key(call, entry, opens_for_writing(call, flags));
-    if (err == ERR_UNCACHED)
-        call_error(call, ERR_UNCACHED);
+    if (err == ERR_RETRY)
+        call_error(call, ERR_RETRY);
     return err == OK;
 }
 

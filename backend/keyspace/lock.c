@@ -3,7 +3,7 @@
 #include "backend/context/backend_metrics.h"
 #include "backend/context/tally.h"
 #include "backend/keyspace/lock_inner.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 #include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/table.h"
@@ -408,13 +408,12 @@ static struct lock *lock_in_force(struct lock_set *set, struct bytes row_key)
     return is_all ? all : lock_of(set, row_key);
 }
 
-void lock_wait(struct lock_set *set, struct bytes row_key, struct reader_wait *wait,
-               uint64_t now_ms)
+void lock_wait(struct lock_set *set, struct bytes row_key, struct retry *retry, uint64_t now_ms)
 {
     struct lock *lock = lock_in_force(set, row_key);
     if (list_empty(&lock->commands))
         lock->commands_since_ms = now_ms;
-    reader_wait_add(wait, &lock->commands);
+    retry_wait(retry, &lock->commands);
 }
 
 void lock_wake_old(struct lock_set *set, uint64_t since_ms)
@@ -556,7 +555,7 @@ static void resume_commands(struct lock_set *set)
     struct list *link;
     while ((link = list_pop(&set->released))) {
         list_push(&set->resumed, link);
-        reader_wait_done(&container_of(link, struct lock, released)->commands);
+        retry_done(&container_of(link, struct lock, released)->commands);
     }
 }
 

@@ -36,7 +36,7 @@
 
 struct tally;
 struct metric_cell;
-struct reader_wait;
+struct retry;
 struct lock_set; /* all of a partition */
 
 enum lock_mode { LOCK_READ = 1, LOCK_WRITE = 2 };
@@ -107,8 +107,7 @@ const struct lock_owner *lock_stops_any(const struct lock_set *set, struct bytes
                                         bool writes, const struct lock_owner *self,
                                         struct bytes *row_key);
 /* Makes a command wait until locks of the key are released; or until lock_wake_old. */
-void lock_wait(struct lock_set *set, struct bytes row_key, struct reader_wait *wait,
-               uint64_t now_ms);
+void lock_wait(struct lock_set *set, struct bytes row_key, struct retry *retry, uint64_t now_ms);
 /* Wakes the commands at keys where the first one began to wait before `since_ms`. */
 void lock_wake_old(struct lock_set *set, uint64_t since_ms);
 

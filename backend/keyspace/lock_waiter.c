@@ -2,7 +2,7 @@
 
 #include "backend/context/call.h"
 #include "backend/context/partition.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static struct lock_waiter *waiter_at(struct lock_owner *owner)
 static void run_again(struct lock_waiter *waiter)
 {
     if (!list_empty(&waiter->wants))
-        reader_wait_done(&waiter->wants);
+        retry_done(&waiter->wants);
 }
 
 static void on_granted(struct lock_owner *owner)
@@ -57,10 +57,10 @@ void lock_waiter_free(struct lock_waiter *waiter)
     free(waiter);
 }
 
-void lock_waiter_wait(struct lock_waiter *waiter, struct reader_wait *wait)
+void lock_waiter_wait(struct lock_waiter *waiter, struct retry *retry)
 {
     if (list_empty(&waiter->wants))
-        reader_wait_add(wait, &waiter->wants);
+        retry_wait(retry, &waiter->wants);
 }
 
 bool lock_waiter_take(struct call *call, struct bytes row_key, enum lock_mode mode)

@@ -16,7 +16,7 @@
 
 struct call;
 struct partition;
-struct reader_wait;
+struct retry;
 
 struct lock_waiter {
     struct list link; /* in partition->shards.waits.locks */
@@ -31,7 +31,7 @@ struct lock_waiter *lock_waiter_new(struct call *call, uint64_t since_ms, uint64
 /* Releases its locks; the command no longer waits. NULL is allowed. */
 void lock_waiter_free(struct lock_waiter *waiter);
 /* The command waits until the locks that it has requested are granted. */
-void lock_waiter_wait(struct lock_waiter *waiter, struct reader_wait *wait);
+void lock_waiter_wait(struct lock_waiter *waiter, struct retry *retry);
 /* on_wounded of its owner: releases its locks, and the command runs again. */
 void lock_waiter_give_way(struct lock_owner *owner);
 /* Locks the key for the call's waiter. False: the command waits until the lock is granted. */

@@ -5,12 +5,12 @@
 
 enum { TRIES_MAX = 16 };
 
-/* reader_wait.on_ready */
-static void first_row_is_read(struct reader_wait *wait)
+/* retry.on_ready */
+static void first_row_is_read(struct retry *retry)
 {
-    struct range_rows *rows = container_of(wait, struct range_rows, wait);
-    rows->tries = wait->has_failed ? TRIES_MAX : rows->tries;
-    wait->has_failed = false;
+    struct range_rows *rows = container_of(retry, struct range_rows, wait);
+    rows->tries = retry->has_failed ? TRIES_MAX : rows->tries;
+    retry->has_failed = false;
     rows->on_rows(rows->owner);
 }
 
@@ -25,13 +25,13 @@ void range_rows_init(struct range_rows *rows, struct partition *partition,
                      void (*on_rows)(void *owner), void *owner)
 {
     *rows = (struct range_rows){.partition = partition, .on_rows = on_rows, .owner = owner};
-    reader_wait_init(&rows->wait, first_row_is_read);
+    retry_init(&rows->wait, first_row_is_read);
     arena_init(&rows->arena);
 }
 
 void range_rows_close(struct range_rows *rows)
 {
-    reader_wait_cancel(&rows->wait);
+    retry_cancel(&rows->wait);
     overlay_iter_free(rows->iter);
     rows->iter = NULL;
     rows->from = rows->to = (struct bytes){0};

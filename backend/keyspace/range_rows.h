@@ -6,7 +6,7 @@
 #pragma once
 
 #include "backend/format/column_family.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 #include "shared/arena.h"
 
 struct overlay_iter;
@@ -28,7 +28,7 @@ struct range_rows {
     struct overlay_iter *iter;
     bool is_new_row; /* the iterator's row was not returned yet */
     uint32_t tries;  /* to find the first row */
-    struct reader_wait wait;
+    struct retry wait;
     struct arena arena;
 };
 

@@ -3,22 +3,22 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/lock.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void slot_wait(struct partition *partition, struct reader_wait *wait)
+void slot_wait(struct partition *partition, struct retry *retry)
 {
     if (list_empty(&partition->shards.waits.slots))
         partition->shards.waits.slots_ms = loop_mono_ms(partition->loop);
-    reader_wait_add(wait, &partition->shards.waits.slots);
+    retry_wait(retry, &partition->shards.waits.slots);
 }
 
 void slots_resume(struct partition *partition)
 {
-    reader_wait_done(&partition->shards.waits.slots);
+    retry_done(&partition->shards.waits.slots);
 }
 
 void slots_resume_late(struct partition *partition)
@@ -33,23 +33,16 @@ void slots_resume_late(struct partition *partition)
 static void wait_for_slot(struct call *call, const char *refusal)
 {
     struct partition *partition = call->partition;
-    struct reader_wait *wait = overlay_wait(partition->overlay);
-    uint64_t now_ms = loop_mono_ms(partition->loop);
-    uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
-    if (!wait) {
+    struct retry *retry = call_wait(call);
+    if (!retry) {
         call_error_text(call, refusal);
-        return;
-    }
-    if (wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms) {
-        free(wait->refusal);
-        wait->refusal = strdup(refusal);
-        CHECK(wait->refusal);
+    } else if (retry_is_late(retry, loop_mono_ms(partition->loop),
+                             partition->snapshot->config.lock_timeout_ms)) {
+        call_retry_refused(call, strdup(refusal));
     } else {
-        if (!wait->lock_since_ms)
-            wait->lock_since_ms = now_ms;
-        slot_wait(partition, wait);
+        slot_wait(partition, retry);
+        call_error(call, ERR_RETRY);
     }
-    call_error(call, ERR_UNCACHED);
 }
 
 bool slot_pass(struct call *call, uint16_t slot, struct bytes row_key, bool writes)

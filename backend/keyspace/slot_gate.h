@@ -15,7 +15,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/slot_set.h"
 
-struct reader_wait;
+struct retry;
 
 /* Slots in transition. */
 struct moving_slots {
@@ -55,14 +55,14 @@ static inline bool slots_are_frozen(const struct partition *partition)
     return partition->shards.moving && partition->shards.moving->has_frozen;
 }
 
-/* True: the command may use the key, as far as moves are concerned. False: it waits (ERR_UNCACHED), or a TRYAGAIN was
+/* True: the command may use the key, as far as moves are concerned. False: it waits (ERR_RETRY), or a TRYAGAIN was
  * replied because it cannot wait, or has waited for lock-timeout. A transaction that has locked a key of a frozen slot passes:
  * the slot is released only when it has ended. */
 bool slot_pass(struct call *call, uint16_t slot, struct bytes row_key, bool writes);
 /* As slot_pass, for a command that writes to all keys. */
 bool slots_pass(struct call *call);
 /* Makes the waiter wait until slots_resume. */
-void slot_wait(struct partition *partition, struct reader_wait *wait);
+void slot_wait(struct partition *partition, struct retry *retry);
 /* A slot's state has changed: everything that waits tries again. */
 void slots_resume(struct partition *partition);
 /* Resumes what has waited for lock-timeout; to be called several times a second. */

@@ -37,7 +37,7 @@ struct space_limit {
     struct key_grant grant;
     /* for so long commands may wait for room, in all, before the next second */
     uint32_t wait_ms_left;
-    /* commands that wait for room (reader_wait_add); of all: those that run again after this turn */
+    /* commands that wait for room (retry_wait); of all: those that run again after this turn */
     struct list waits;
     uint64_t waits_ms;      /* since when the first of them waits; monotonic */
     uint64_t keys_measured; /* limits_measure */

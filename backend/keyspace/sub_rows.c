@@ -249,6 +249,6 @@ bool sub_iter_fini(struct sub_iter *it)
     if (!it->is_missing)
         return close_iter(it->call, it->iter) && is_good;
     overlay_iter_free(it->iter);
-    call_error(it->call, ERR_UNCACHED);
+    call_error(it->call, ERR_RETRY);
     return false;
 }

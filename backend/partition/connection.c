@@ -28,7 +28,7 @@ enum { ARGV_KEEP = 1024, ARGS_MAX_UNAUTHENTICATED = 10, INLINE_BYTES_MAX = 64 * 
 static receive_fn on_data;
 static void on_end(void *owner, int err);
 static void on_drain(void *owner);
-static void on_fetched(struct reader_wait *wait);
+static void on_fetched(struct retry *retry);
 static const struct stream_events events = {
     .on_data = on_data, .on_end = on_end, .on_drain = on_drain};
 static void connection_abort(struct session *session);
@@ -67,7 +67,7 @@ struct session *connection_new(struct partition *partition, struct stream *strea
     watcher_init(&session->watcher);
     subscriber_init(&session->subscriber);
     tracker_init(&session->tracker);
-    reader_wait_init(&session->pending.row_wait, on_fetched);
+    retry_init(&session->pending.retry, on_fetched);
     list_init(&session->monitor);
     list_init(&session->replies.overdue);
     connection_reset(session);
@@ -93,9 +93,9 @@ static void connection_free(struct session *session)
     slow_call_forget(session);
     waits_free(session);
     session_pause(session, false);
-    if (session->pending.row_wait.pending)
+    if (session->pending.retry.pending)
         metric_sub(partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
-    reader_wait_cancel(&session->pending.row_wait);
+    retry_cancel(&session->pending.retry);
     suspend_forget_locks(session);
     coordinator_abandon(session);
     reply_stream_free(session->pending.streamed);
@@ -260,7 +260,7 @@ static void throttle(struct session *session)
 static void connection_resume(struct session *session)
 {
     if (!session->is_throttled || session->is_closing || session->pending.streamed ||
-        session->pending.row_wait.pending || session->partition->thread.is_stopping)
+        session->pending.retry.pending || session->partition->thread.is_stopping)
         return;
     session->is_throttled = false;
     stream_resume(session->stream);
@@ -279,14 +279,14 @@ static void suspend(struct session *session, const char *behind, size_t len)
 }
 
 /* The rows were fetched: runs the request again. */
-static void on_fetched(struct reader_wait *wait)
+static void on_fetched(struct retry *retry)
 {
-    struct session *session = container_of(wait, struct session, pending.row_wait);
+    struct session *session = container_of(retry, struct session, pending.retry);
     CHECK(session->magic == SESSION_MAGIC);
     metric_sub(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
-    if (wait->has_failed) /* the store has logged the reason */
+    if (retry->has_failed) /* the store has logged the reason */
         session->pending.suspend_tries = UINT8_MAX;
-    wait->has_failed = false;
+    retry->has_failed = false;
     session_resume(session);
 }
 
@@ -329,18 +329,18 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     size_t size = session->scan.size;
     if (session->scan.argc > 0 && !run_request(session, data)) {
         resp_scan_reset(&session->scan);
-        if (session->pending.row_wait.pending)
+        if (session->pending.retry.pending)
             suspend(session, data + size, len - size);
         else
             throttle(session);
         return 0;
     }
     session->request.number += session->scan.argc > 0;
-    session->pending.suspend_tries = session->pending.row_wait.ranges = 0;
+    session->pending.suspend_tries = session->pending.retry.ranges = 0;
     session->pending.was_slow = false;
-    session->pending.row_wait.has_range = false;
-    session->pending.row_wait.lock_since_ms = session->pending.row_wait.key_proof = 0;
-    session->pending.row_wait.is_charged = false;
+    session->pending.retry.has_range = false;
+    session->pending.retry.since_ms = session->pending.retry.key_proof = 0;
+    session->pending.retry.is_charged = false;
     end_locks(session);
     check_query(session, 0);
     return size;

@@ -77,9 +77,9 @@ static const char *call_command(lua_State *lua)
     refused = dispatch_nested(run->call, &nested);
     if (refused)
         return refused;
-    run->is_uncached = overlay_has_uncached(run->call->partition->overlay);
+    run->is_retried = call_retries(run->call);
     if (budget_ends_call(&run->call->partition->running.budget) && run->end == SCRIPT_GOES_ON &&
-        !run->is_uncached)
+        !run->is_retried)
         run->end = SCRIPT_OVER;
     if (run_is_over(lua))
         (void)run_break(lua);

@@ -174,7 +174,7 @@ void run_script(const struct run_start *start)
     struct script_vm *vm = run->vm;
     struct session *session = run->call->session;
     uint8_t db = session->scope.db;
-    if (overlay_has_uncached(run->call->partition->overlay)) { /* its EXEC is rolled back */
+    if (call_retries(run->call)) { /* its EXEC is rolled back */
         run->call->failed = true;
         return;
     }

@@ -18,7 +18,7 @@ enum { POLL_US = 1000, STOP_GRACE_MS = 1000 };
 bool run_is_over(lua_State *lua)
 {
     const struct script_run *run = vm_of(lua)->scripts->set->running;
-    return run && (run->end != SCRIPT_GOES_ON || run->is_uncached);
+    return run && (run->end != SCRIPT_GOES_ON || run->is_retried);
 }
 
 const char *run_end_text(const struct script_run *run)
@@ -65,8 +65,8 @@ static enum script_end end_due(const struct script_run *run, uint64_t now_us)
 static void handle_slow(struct script_run *run, uint64_t now_us)
 {
     if (!run->is_slow) {
-        run->is_uncached = slow_call_must_wait(run->call);
-        if (run->is_uncached)
+        run->is_retried = slow_call_must_wait(run->call);
+        if (run->is_retried)
             return;
         log_event(LOG_WARN, "script_slow", "name=%s ms=%llu", run->name,
                   (unsigned long long)((now_us - run->started_us) / 1000));

@@ -52,7 +52,7 @@ struct script_run {
     bool may_cross_slots;
     int32_t slot;        /* of its keys, for a client of a cluster; negative: it has used none */
     bool is_slow;        /* over busy-reply-threshold: others get BUSY */
-    bool is_uncached;    /* a row is on the disk, or others' replies are held (slow_call.h): the
+    bool is_retried;     /* a row is on the disk, or others' replies are held (slow_call.h): the
                             script is rolled back and runs again */
     uint8_t end;         /* enum script_end */
     uint8_t resp;        /* protocol chosen by redis.setresp */

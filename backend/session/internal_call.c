@@ -2,10 +2,9 @@
 
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/keyspace/space.h"
+#include "backend/session/attempt.h"
 #include "backend/session/changes.h"
 #include "backend/session/push_message.h"
-#include "backend/storage/overlay.h"
 
 void internal_call_begin(struct partition *partition, struct call *call)
 {
@@ -16,15 +15,13 @@ void internal_call_begin(struct partition *partition, struct call *call)
         .now_us = loop_wall_us(partition->loop),
         .now_ms = loop_wall_ms(partition->loop),
     };
-    overlay_savepoint(partition->overlay);
-    space_savepoint(partition->spaces);
+    attempt_savepoint(partition);
 }
 
 void internal_call_end(struct partition *partition, struct call *call)
 {
     if (call->failed) {
-        overlay_rollback(partition->overlay);
-        space_rollback(partition->spaces);
+        attempt_rollback(partition);
         messages_cut(partition->watchers.messages, 0);
     }
     if (!partition->watchers.messages->open)

@@ -8,7 +8,7 @@
 #include "backend/session/session.h"
 #include "backend/session/space_bytes.h"
 #include "backend/storage/overlay.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -111,35 +111,35 @@ void limits_attempt(const struct call *call)
 {
     const struct space_limit *limit = session_space(call->session)->limit;
     if (limit)
-        call->session->pending.row_wait.keys_before = space_limit_keys(limit);
+        call->session->pending.retry.keys_before = space_limit_keys(limit);
 }
 
-static bool has_waited(const struct reader_wait *wait, uint64_t now_ms)
+static bool has_waited(const struct retry *retry, uint64_t now_ms)
 {
-    return wait->lock_since_ms && now_ms >= wait->lock_since_ms + LIMIT_WAIT_MS;
+    return retry->since_ms && now_ms >= retry->since_ms + LIMIT_WAIT_MS;
 }
 
 /* The call begins to wait, for LIMIT_WAIT_MS at most. False: there were too many waits. */
-static bool begin_wait(struct space_limit *limit, struct reader_wait *wait, uint64_t now_ms)
+static bool begin_wait(struct space_limit *limit, struct retry *retry, uint64_t now_ms)
 {
     if (limit->wait_ms_left < LIMIT_WAIT_MS)
         return false;
     limit->wait_ms_left -= LIMIT_WAIT_MS;
-    wait->key_proof = key_grant_proof(&limit->grant);
-    wait->is_charged = true;
-    wait->lock_since_ms = wait->lock_since_ms ? wait->lock_since_ms : now_ms;
+    retry->key_proof = key_grant_proof(&limit->grant);
+    retry->is_charged = true;
+    retry->since_ms = retry->since_ms ? retry->since_ms : now_ms;
     return true;
 }
 
 /* The call does not wait any more: gives back the time that it has not waited for. */
 static void return_wait_time(const struct call *call, struct space_limit *limit)
 {
-    struct reader_wait *wait = overlay_wait(call->partition->overlay);
+    struct retry *retry = call_wait(call);
     uint64_t now_ms = loop_mono_ms(call->partition->loop);
-    if (wait && wait->is_charged && !has_waited(wait, now_ms))
-        limit->wait_ms_left += LIMIT_WAIT_MS - (uint32_t)(now_ms - wait->lock_since_ms);
-    if (wait)
-        wait->is_charged = false;
+    if (retry && retry->is_charged && !has_waited(retry, now_ms))
+        limit->wait_ms_left += LIMIT_WAIT_MS - (uint32_t)(now_ms - retry->since_ms);
+    if (retry)
+        retry->is_charged = false;
 }
 
 /* The grant has no room for the call's keys, and other shards may have some: the call waits, or is refused when it cannot wait, or
@@ -147,35 +147,32 @@ static void return_wait_time(const struct call *call, struct space_limit *limit)
 static void wait_for_room(struct call *call, struct space_limit *limit)
 {
     struct partition *partition = call->partition;
-    struct reader_wait *wait = overlay_wait(partition->overlay);
+    struct retry *retry = call_wait(call);
     uint64_t now_ms = loop_mono_ms(partition->loop);
     limit->grant.wants = true;
-    if (!wait) {
+    if (!retry) {
         call_error_text(call, NO_ROOM);
         return;
     }
-    if (has_waited(wait, now_ms) || (!wait->key_proof && !begin_wait(limit, wait, now_ms))) {
-        free(wait->refusal);
-        wait->refusal = strdup(NO_ROOM);
-        CHECK(wait->refusal);
+    if (has_waited(retry, now_ms) || (!retry->key_proof && !begin_wait(limit, retry, now_ms))) {
+        call_retry_refused(call, strdup(NO_ROOM));
     } else {
         if (list_empty(&limit->waits))
             limit->waits_ms = now_ms;
-        reader_wait_add(wait, &limit->waits);
+        call_retry(call, &limit->waits);
     }
-    call_error(call, ERR_UNCACHED);
 }
 
 /* Is the namespace full for certain? True if this shard alone would have too many keys (`keys`: with those that the call creates), or if all
  * shards together, at a moment since the call came, had no room for the created keys. */
 static bool is_full(const struct call *call, const struct space_limit *limit, uint64_t keys)
 {
-    const struct reader_wait *wait = overlay_wait(call->partition->overlay);
+    const struct retry *retry = call_wait(call);
     if (!limit->is_shared || keys > limit->max_keys)
         return true;
-    uint64_t created = wait && keys > wait->keys_before ? keys - wait->keys_before : 0;
-    return wait && wait->key_proof &&
-           key_grant_is_full(&limit->grant, wait->key_proof, created, limit->max_keys);
+    uint64_t created = retry && keys > retry->keys_before ? keys - retry->keys_before : 0;
+    return retry && retry->key_proof &&
+           key_grant_is_full(&limit->grant, retry->key_proof, created, limit->max_keys);
 }
 
 /* A refusal depends on the number of keys, so its reply must wait until this number is durable. */
@@ -224,7 +221,7 @@ void limits_turn_end(struct partition *partition)
         return;
     list_init(&ready);
     move_list(&all->waits, &ready);
-    reader_wait_done(&ready);
+    retry_done(&ready);
 }
 
 void limits_resume(struct partition *partition, struct space_limit *limit)

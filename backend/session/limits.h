@@ -45,7 +45,7 @@ bool limits_may_wait(const struct call *call);
 void limits_attempt(const struct call *call);
 /* Before the handler: number of keys of the namespace, for limits_end. */
 uint64_t limits_begin(const struct call *call);
-/* After the handler: if it has added keys, and there are too many, the call fails or waits (ERR_UNCACHED). */
+/* After the handler: if it has added keys, and there are too many, the call fails or waits (ERR_RETRY). */
 void limits_end(struct call *call, uint64_t keys_before);
 /* To be called when a proxy has sent new figures: commands that wait run again after this turn, if there may be room for them now, or if
  * the limit is reached for certain, so that they are refused. */

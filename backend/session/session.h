@@ -13,7 +13,7 @@
  *
  * A proxy's connection that carries waits of many clients (waits.h) runs further requests while they wait.
  *
- * While rows are pending in `pending.row_wait`, the next request waits for the disk (suspend.h): its bytes stay in the
+ * While rows are pending in `pending.retry`, the next request waits for the disk (suspend.h): its bytes stay in the
  * stream, which is paused.
  *
  * While `pending.streamed` is set, the last reply is still being produced (reply_stream.h): no request after it is read.
@@ -24,7 +24,7 @@
 #include "backend/session/impersonation.h"
 #include "backend/session/tracker.h"
 #include "backend/session/transaction_queue.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 #include "shared/acl/channel.h"
 #include "shared/namespace.h"
 #include "shared/net/stream.h"
@@ -120,7 +120,7 @@ struct session_pending {
     size_t waiter_bytes;           /* of the waiter */
     struct waits *waits;           /* waits of a proxy's clients; NULL: there was no wait so far */
     struct reply_stream *streamed; /* the reply that is being produced; NULL: none */
-    struct reader_wait row_wait;   /* of rows from the disk (suspend.h) */
+    struct retry retry;            /* of rows from the disk (suspend.h) */
     struct watches_elsewhere *watches; /* of keys of other shards (coordinator.h); NULL: none */
     struct coordinated *across;        /* the request's transaction over shards; NULL: none */
     struct bounced_slots *bounced;     /* bounced_slots.h; NULL: none */

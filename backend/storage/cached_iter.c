@@ -26,7 +26,7 @@ void cached_iter_init(struct cached_iter *iter, struct overlay *overlay, enum cf
         .lower = lower,
         .upper = upper,
         .ranges = overlay->ranges && is_collection(cf, lower, upper) ? overlay->ranges : NULL,
-        .wait = is_nonblocking ? overlay->wait : NULL,
+        .retry = is_nonblocking ? overlay->retry : NULL,
     };
 }
 
@@ -58,8 +58,8 @@ void cached_iter_fini(struct cached_iter *iter)
 static void engine_open(struct cached_iter *iter)
 {
     struct store *store = iter->overlay->store;
-    iter->engine = iter->wait ? store_iter_new_cached(store, iter->cf, iter->lower, iter->upper)
-                              : store_iter_new(store, iter->cf, iter->lower, iter->upper);
+    iter->engine = iter->retry ? store_iter_new_cached(store, iter->cf, iter->lower, iter->upper)
+                               : store_iter_new(store, iter->cf, iter->lower, iter->upper);
 }
 
 static void course_begin(struct cached_iter *iter, struct bytes key, bool has_from)
@@ -82,7 +82,7 @@ static void engine_moved(struct cached_iter *iter)
 {
     bool is_valid = store_iter_valid(iter->engine);
     iter->is_uncached = iter->is_stuck =
-        iter->wait && !is_valid && store_iter_is_uncached(iter->engine);
+        iter->retry && !is_valid && store_iter_is_uncached(iter->engine);
     if (iter->draft && is_valid)
         run_draft_add(iter->draft, store_iter_key(iter->engine), store_iter_value(iter->engine));
     else if (iter->draft)
@@ -93,7 +93,7 @@ static void engine_seek(struct cached_iter *iter, struct bytes key, bool has_fro
 {
     if (!iter->engine)
         engine_open(iter);
-    if (iter->wait)
+    if (iter->retry)
         course_begin(iter, key, has_from);
     store_iter_begin(iter->engine, iter->is_reverse, key, has_from);
     engine_moved(iter);
@@ -242,10 +242,10 @@ void cached_iter_detach(struct cached_iter *iter, uint64_t rows, void (*on_rows)
 {
     struct overlay *overlay = iter->overlay;
     struct store_iter *old = iter->engine;
-    bool is_whole = old && !iter->wait && !iter->run;
+    bool is_whole = old && !iter->retry && !iter->run;
     CHECK(!iter->is_uncached);
     end_draft(iter, false);
-    iter->wait = NULL;
+    iter->retry = NULL;
     iter->ranges = NULL;
     if (!cached_iter_valid(iter) && cached_iter_error(iter))
         return;
@@ -298,7 +298,7 @@ static void want(const struct cached_iter *iter)
         .from = {iter->course.key, iter->course.key_len},
         .rows = iter->course.rows,
     };
-    reader_want_range(iter->overlay->reader, &range, iter->wait);
+    reader_want_range(iter->overlay->reader, &range, iter->retry);
 }
 
 /* While the iterator is in a run, RocksDB's iterator is where a seek before this one has left it, perhaps at an uncached row. */
@@ -312,7 +312,7 @@ int cached_iter_error(const struct cached_iter *iter)
     bool is_failed = iter->ahead ? read_ahead_failed(iter->ahead) : engine_has_failed(iter);
     if (iter->is_uncached) {
         want(iter);
-        return ERR_UNCACHED;
+        return ERR_RETRY;
     }
     return is_failed ? ERR_STORE : OK;
 }

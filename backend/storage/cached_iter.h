@@ -6,7 +6,7 @@
  *         └─ else ───────────────────────────────────────────────────┴─► RocksDB's iterator ─► the end, or an
  *                                         │ rows that it passes            uncached row: is_uncached, and
  *                                         ▼                                cached_iter_error  requests the range for
- *                                 draft of another run                     the reader_wait
+ *                                 draft of another run                     the wait
  *
  *   detach ─► rows come from a read-ahead; pending until there are some (read_ahead.h)
  */
@@ -30,7 +30,7 @@ struct cached_iter {
     struct run_draft *draft;   /* the run that is being recorded; or NULL */
     struct store_iter *engine; /* NULL: not needed so far, or the read-ahead owns it */
     struct read_ahead *ahead;  /* set if the iterator is detached and there are reader threads */
-    struct reader_wait *wait;  /* for uncached rows; NULL: reads may block on the disk */
+    struct retry *retry;       /* for uncached rows; NULL: reads may block on the disk */
     struct {                   /* the last seek in RocksDB */
         bool has_from;         /* it was a seek to `key`; else to a bound */
         char *key;             /* heap */

@@ -126,8 +126,8 @@ static int uncached_get(struct overlay *overlay, enum cf cf, struct bytes key, u
         reader_note_blocking(overlay->reader);
         return store_get(overlay->store, cf, key, value);
     }
-    reader_want(overlay->reader, cf, key, hash, overlay->wait);
-    return ERR_UNCACHED;
+    reader_want(overlay->reader, cf, key, hash, overlay->retry);
+    return ERR_RETRY;
 }
 
 /* Reads a row from the store's memory. Where a reader thread can fetch the row, this is only tried if it succeeds often. */
@@ -170,10 +170,10 @@ static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uin
     return err;
 }
 
-void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait)
+void overlay_nonblocking_begin(struct overlay *overlay, struct retry *retry)
 {
-    overlay->wait = wait;
-    overlay->is_nonblocking = wait != NULL;
+    overlay->retry = retry;
+    overlay->is_nonblocking = retry != NULL;
 }
 
 void overlay_nonblocking_end(struct overlay *overlay)
@@ -181,9 +181,9 @@ void overlay_nonblocking_end(struct overlay *overlay)
     overlay->is_nonblocking = false;
 }
 
-struct reader_wait *overlay_wait(const struct overlay *overlay)
+struct retry *overlay_retry(const struct overlay *overlay)
 {
-    return overlay->wait;
+    return overlay->retry;
 }
 
 bool overlay_has_read_aheads(const struct overlay *overlay)
@@ -191,9 +191,9 @@ bool overlay_has_read_aheads(const struct overlay *overlay)
     return overlay->reader && reader_has_read_aheads(overlay->reader);
 }
 
-bool overlay_has_uncached(const struct overlay *overlay)
+bool overlay_retries(const struct overlay *overlay)
 {
-    return overlay->wait && (overlay->wait->pending > 0 || overlay->wait->refusal);
+    return overlay->retry && (overlay->retry->pending > 0 || overlay->retry->refusal);
 }
 
 /* True when the buffer has the row. Rows whose effects were all rolled back do not count. */
@@ -203,8 +203,7 @@ static bool buffer_has(struct write_buffer *buffer, enum cf cf, struct bytes key
     return row && row->state != ROW_ABSENT;
 }
 
-bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
-                      struct reader_wait *wait)
+bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key, struct retry *retry)
 {
     uint64_t hash = hash_row(cf, key);
     struct bytes found;
@@ -214,11 +213,11 @@ bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
         (overlay_caches(overlay, cf) && row_cache_get(overlay->cache, cf, key, hash, &found)) ||
         reader_look(overlay->reader, cf, key, hash, &value) != ERR_UNCACHED)
         return true;
-    if (reader_has(overlay->reader, cf, key, hash, wait))
+    if (reader_has(overlay->reader, cf, key, hash, retry))
         return false;
     int err = memory_get(overlay, cf, key, true, &value);
     if (err == ERR_UNCACHED)
-        reader_want(overlay->reader, cf, key, hash, wait);
+        reader_want(overlay->reader, cf, key, hash, retry);
     else if (err != ERR_STORE)
         reader_keep(overlay->reader, cf, key, hash, err, &value);
     return err != ERR_UNCACHED;
@@ -284,7 +283,7 @@ int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key, 
     for (size_t i = overlay->attempt.mark.ranges_count; i < buffer->ranges_count; i++)
         if (range_has(&buffer->ranges[i], cf, key))
             return ERR_NOT_FOUND;
-    return ERR_UNCACHED;
+    return ERR_RETRY;
 }
 
 static void *grow_array(void *array, size_t *cap, size_t size)

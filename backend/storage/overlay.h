@@ -15,7 +15,7 @@
  * thread reads both.
  *
  * A row that is in no buffer may be uncached. Between overlay_nonblocking_begin and overlay_nonblocking_end
- * such a read returns ERR_UNCACHED, and the command is suspended while the row is fetched (reader.h); else the read goes
+ * such a read returns ERR_RETRY, and the command is suspended while the row is fetched (reader.h); else the read goes
  * to the disk.
  *
  * Invariants: (1) at most two write buffers and two batches exist; (2) only the active buffer changes, and only by the
@@ -35,7 +35,7 @@ struct overlay;
 struct range_cache_figures;
 struct row_cache_figures;
 struct reader;
-struct reader_wait;
+struct retry;
 
 struct overlay *overlay_new(struct store *store);
 void overlay_free(struct overlay *overlay);
@@ -60,11 +60,11 @@ void overlay_use_reader(struct overlay *overlay, struct reader *reader);
 /* Drops everything that was cached from the store, because its rows may differ after a recovery. */
 void overlay_store_changed(struct overlay *overlay);
 
-/* The row could not be read. ERR_STORE: the disk failed. ERR_UNCACHED: the row is not in memory, and the command will
+/* The row could not be read. ERR_STORE: the disk failed. ERR_RETRY: the row is not in memory, and the command will
  * be suspended and run again. ERR_OVER: the call has exceeded one of its limits (budget.h). Handlers stop at each of them. */
 static inline bool is_read_failure(int err)
 {
-    return err == ERR_STORE || err == ERR_UNCACHED || err == ERR_OVER;
+    return err == ERR_STORE || err == ERR_RETRY || err == ERR_OVER;
 }
 
 /* What the effects of one call take: bytes of its rows as the WAL will have them (keys and values; a row that the batch has
@@ -82,7 +82,7 @@ size_t overlay_effects_memory(const struct overlay *overlay);
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
 /* As overlay_get, for a row of another shard in an attempt: reads only what the attempt has written and deleted. Older rows and
  * deleted ranges here are not valid for it: they are left from before the slot moved away, or are copies made while it moves
- * here. ERR_UNCACHED: the attempt does not have the row. */
+ * here. ERR_RETRY: the attempt does not have the row. */
 int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key,
                          struct slice *value);
 /* Writes a row; key and value are copied. What is cached of the row's collection becomes invalid (stamps.h). */
@@ -154,18 +154,17 @@ uint64_t overlay_pending_ticket(const struct overlay *overlay);
 uint64_t overlay_ticket(const struct overlay *overlay);
 bool overlay_in_flight(const struct overlay *overlay);
 
-/* From now on a read that needs the disk returns ERR_UNCACHED, and `wait` waits for the row. NULL: reads may block on
+/* From now on a read that needs the disk returns ERR_RETRY, and `retry` waits for the row. NULL: reads may block on
  * the disk. */
-void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait);
+void overlay_nonblocking_begin(struct overlay *overlay, struct retry *retry);
 /* From now on the command cannot be rolled back, so its reads may block on the disk. */
 void overlay_nonblocking_end(struct overlay *overlay);
 /* The wait of overlay_nonblocking_begin; NULL: the command cannot be suspended. */
-struct reader_wait *overlay_wait(const struct overlay *overlay);
-/* True when a read since overlay_nonblocking_begin returned ERR_UNCACHED, or a locked key was refused. */
-bool overlay_has_uncached(const struct overlay *overlay);
-/* Fetches a row if it is uncached; `wait` (NULL is allowed) waits for the row. True: the row is in memory. */
-bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
-                      struct reader_wait *wait);
+struct retry *overlay_retry(const struct overlay *overlay);
+/* True when a read since overlay_nonblocking_begin returned ERR_RETRY, or a locked key was refused. */
+bool overlay_retries(const struct overlay *overlay);
+/* Fetches a row if it is uncached; `retry` (NULL is allowed) waits for the row. True: the row is in memory. */
+bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key, struct retry *retry);
 
 /* Ordered iteration over the buffers and the store: keys in [lower, upper), without deleted rows. In one direction:
  * seek and seek_first are followed by next, seek_last and seek_for_prev by prev. The iterator must be closed before
@@ -195,7 +194,7 @@ void overlay_iter_prev(struct overlay_iter *iter);
 bool overlay_iter_valid(const struct overlay_iter *iter);
 struct bytes overlay_iter_key(const struct overlay_iter *iter);
 struct bytes overlay_iter_value(const struct overlay_iter *iter);
-/* Why the iterator is not valid. OK: it is at its end; ERR_STORE: the disk failed; ERR_UNCACHED: the next rows are not
+/* Why the iterator is not valid. OK: it is at its end; ERR_STORE: the disk failed; ERR_RETRY: the next rows are not
  * in memory. */
 int overlay_iter_error(const struct overlay_iter *iter);
 

@@ -84,7 +84,7 @@ struct overlay {
     struct range_cache *ranges; /* runs of rows; NULL: none */
     struct plain_keys *plain;   /* NULL: none */
     struct reader *reader;      /* NULL: reads may block on the disk */
-    struct reader_wait *wait;   /* of the running command; NULL: its reads may block */
+    struct retry *retry;        /* of the running command; NULL: its reads may block */
     bool is_nonblocking;
     size_t buffer_bytes;
     struct write_buffer buffers[2];

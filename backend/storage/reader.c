@@ -3,7 +3,7 @@
  *
  *   buckets ─► fetch ─► fetch      in progress on a thread
  *                │                 done: in `kept`, oldest first, bounded
- *                └─ wants ─► waits
+ *                └─ waits (retry.h)
  *
  * Fetches are submitted in portions: one reader thread makes those of a portion one after the other.
  *
@@ -52,7 +52,7 @@ enum {
 
 struct fetch {
     struct list kept;   /* in reader->kept when it is done */
-    struct list wants;  /* struct want: waits for it */
+    struct list waits;  /* for it (retry.h) */
     struct fetch *next; /* in its bucket */
     struct reader *reader;
     uint64_t hash;
@@ -84,18 +84,11 @@ struct portion {
 struct range_fetch {
     struct job job;
     struct list link; /* in reader->ranges */
-    struct list wants;
+    struct list waits;
     struct reader *reader;
     struct store_range range;
     int result;
     char bytes[]; /* lower | upper | from */
-};
-
-/* One wait for one fetch. */
-struct want {
-    struct list fetch_link;
-    struct list wait_link;
-    struct reader_wait *wait;
 };
 
 struct reader {
@@ -148,7 +141,7 @@ static void fetch_free(struct fetch *fetch)
 {
     struct reader *reader = fetch->reader;
     struct fetch **link = fetch_bucket(reader, fetch->hash);
-    CHECK(list_empty(&fetch->wants));
+    CHECK(list_empty(&fetch->waits));
     while (*link != fetch)
         link = &(*link)->next;
     *link = fetch->next;
@@ -192,19 +185,13 @@ static void portion_work(struct job *job)
     portion->usec = clock_mono_us() - begun_us;
 }
 
-/* Completes the waits for a fetch. */
-static void complete_wants(struct list *wants, int result)
+/* Ends the waits for a fetch with this result. */
+static void end_waits_for(struct list *waits, int result)
 {
-    struct list *link;
-    while ((link = list_pop(wants))) {
-        struct want *want = container_of(link, struct want, fetch_link);
-        struct reader_wait *wait = want->wait;
-        list_remove(&want->wait_link);
-        free(want);
-        wait->has_failed |= result == ERR_STORE;
-        if (--wait->pending == 0)
-            wait->on_ready(wait);
-    }
+    if (result == ERR_STORE)
+        retry_failed(waits);
+    else
+        retry_done(waits);
 }
 
 static void retain_fetch(struct reader *reader, struct fetch *fetch)
@@ -224,7 +211,7 @@ static void fetch_done(struct fetch *fetch, uint64_t usec)
     if (reader->target_us)
         pace_note(&reader->latency, reader->target_us, usec);
     fetch->is_done = true;
-    complete_wants(&fetch->wants, fetch->result);
+    end_waits_for(&fetch->waits, fetch->result);
     if (fetch->is_stale || fetch->result == ERR_STORE)
         fetch_free(fetch);
     else
@@ -326,7 +313,7 @@ static struct fetch *fetch_new(struct reader *reader, enum cf cf, struct bytes k
         .key_len = key.len,
     };
     list_init(&fetch->kept);
-    list_init(&fetch->wants);
+    list_init(&fetch->waits);
     memcpy(fetch->key, key.data, key.len);
     fetch->next = *fetch_bucket(reader, hash);
     *fetch_bucket(reader, hash) = fetch;
@@ -367,46 +354,10 @@ static struct fetch *fetch_begin(struct reader *reader, enum cf cf, struct bytes
     return fetch;
 }
 
-/* ---- waits ---- */
-
-void reader_wait_init(struct reader_wait *wait, void (*on_ready)(struct reader_wait *wait))
+static void wait_for_fetch(struct retry *retry, struct fetch *fetch)
 {
-    *wait = (struct reader_wait){.on_ready = on_ready};
-    list_init(&wait->wants);
-}
-
-void reader_wait_cancel(struct reader_wait *wait)
-{
-    struct list *link;
-    while ((link = list_pop(&wait->wants))) {
-        struct want *want = container_of(link, struct want, wait_link);
-        list_remove(&want->fetch_link);
-        free(want);
-    }
-    wait->pending = 0;
-    free(wait->refusal);
-    wait->refusal = NULL;
-}
-
-void reader_wait_add(struct reader_wait *wait, struct list *wants)
-{
-    struct want *want = malloc(sizeof *want);
-    CHECK(want);
-    want->wait = wait;
-    list_push(wants, &want->fetch_link);
-    list_push(&wait->wants, &want->wait_link);
-    wait->pending++;
-}
-
-void reader_wait_done(struct list *wants)
-{
-    complete_wants(wants, OK);
-}
-
-static void wait_for_fetch(struct reader_wait *wait, struct fetch *fetch)
-{
-    if (wait && !fetch->is_done)
-        reader_wait_add(wait, &fetch->wants);
+    if (retry && !fetch->is_done)
+        retry_wait(retry, &fetch->waits);
 }
 
 /* ---- ranges ---- */
@@ -427,12 +378,11 @@ static void range_done(struct job *job)
 {
     struct range_fetch *fetch = container_of(job, struct range_fetch, job);
     fetch->reader->under_way--;
-    complete_wants(&fetch->wants, fetch->result);
+    end_waits_for(&fetch->waits, fetch->result);
     range_free(fetch);
 }
 
-void reader_want_range(struct reader *reader, const struct store_range *range,
-                       struct reader_wait *wait)
+void reader_want_range(struct reader *reader, const struct store_range *range, struct retry *retry)
 {
     size_t size = range->lower.len + range->upper.len + range->from.len;
     struct range_fetch *fetch = malloc(sizeof *fetch + size);
@@ -444,11 +394,12 @@ void reader_want_range(struct reader *reader, const struct store_range *range,
     fetch->range.upper = bytes_copy_to(&room, range->upper);
     fetch->range.from = bytes_copy_to(&room, range->from);
     fetch->range.bytes =
-        RANGE_BYTES << (2 * (wait->ranges < READER_RANGES_MAX ? wait->ranges : READER_RANGES_MAX));
-    wait->has_range = true;
-    list_init(&fetch->wants);
+        RANGE_BYTES << (2 *
+                        (retry->ranges < READER_RANGES_MAX ? retry->ranges : READER_RANGES_MAX));
+    retry->has_range = true;
+    list_init(&fetch->waits);
     list_push(&reader->ranges, &fetch->link);
-    reader_wait_add(wait, &fetch->wants);
+    retry_wait(retry, &fetch->waits);
     reader->under_way++;
     reader->figures.fetches++;
     reader->missed_ms = loop_mono_ms(reader->loop);
@@ -458,14 +409,14 @@ void reader_want_range(struct reader *reader, const struct store_range *range,
 /* ---- for the overlay ---- */
 
 void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
-                 struct reader_wait *wait)
+                 struct retry *retry)
 {
     struct fetch *fetch = fetch_find(reader, cf, key, hash);
     if (fetch && fetch->is_done) { /* fetched, but the caller could not use it */
         fetch_free(fetch);
         fetch = NULL;
     }
-    wait_for_fetch(wait, fetch ? fetch : fetch_begin(reader, cf, key, hash));
+    wait_for_fetch(retry, fetch ? fetch : fetch_begin(reader, cf, key, hash));
 }
 
 void reader_keep(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash, int result,
@@ -491,11 +442,11 @@ int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t ha
 }
 
 bool reader_has(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
-                struct reader_wait *wait)
+                struct retry *retry)
 {
     struct fetch *fetch = fetch_find(reader, cf, key, hash);
     if (fetch)
-        wait_for_fetch(wait, fetch);
+        wait_for_fetch(retry, fetch);
     return fetch != NULL;
 }
 

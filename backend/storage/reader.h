@@ -13,8 +13,8 @@
  */
 #pragma once
 
+#include "backend/storage/retry.h"
 #include "backend/store/store.h"
-#include "shared/list.h"
 
 struct loop;
 struct pace_latency;
@@ -22,54 +22,28 @@ struct reader;
 struct worker;
 struct worker_pool;
 
-/* A wait for rows. */
-struct reader_wait {
-    struct list wants;
-    uint32_t pending; /* fetches in progress */
-    bool has_failed;  /* the store could not read a row */
-    uint8_t ranges;   /* number of ranges that were requested; counted by the owner */
-    bool has_range;   /* a range was requested since the owner set it to false */
-    /* since when the command waits for locked keys (lock.h); monotonic, 0: it does not */
-    uint64_t lock_since_ms;
-    uint64_t keys_before; /* of the namespace when the attempt began: limits_attempt */
-    /* waits for room until this order (key_grants.h); 0: it has not waited for room */
-    uint64_t key_proof;
-    bool is_charged; /* for the whole time for which it may wait for room */
-    char *
-        refusal; /* heap; error because of a locked key, for which the whole command is rolled back; NULL: none */
-    void (*on_ready)(struct reader_wait *wait); /* called when the last fetch has ended */
-};
-
 struct reader *reader_new(struct loop *loop, struct worker_pool *pool, struct store *store);
-/* Waits for fetches in progress, for which no reader_wait may be waiting. NULL is allowed. */
+/* Waits for fetches in progress, for which no struct retry may be waiting. NULL is allowed. */
 void reader_free(struct reader *reader);
 
-void reader_wait_init(struct reader_wait *wait, void (*on_ready)(struct reader_wait *wait));
-/* Ends the wait; on_ready is not called. */
-void reader_wait_cancel(struct reader_wait *wait);
-/* Waits for something else than a row: until reader_wait_done is called for the list. */
-void reader_wait_add(struct reader_wait *wait, struct list *wants);
-void reader_wait_done(struct list *wants);
-
-/* Fetches a row, unless a fetch is in progress. `wait` may be NULL for a prefetch. */
+/* Fetches a row, unless a fetch is in progress. `retry` may be NULL for a prefetch. */
 void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
-                 struct reader_wait *wait);
+                 struct retry *retry);
 /* Keeps a row that was found in the store's memory as if it had been fetched: OK and its value, whose ownership is
  * taken, or ERR_NOT_FOUND. reader_has must be false for this row. */
 void reader_keep(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash, int result,
                  const struct slice *value);
 enum { READER_RANGES_MAX = 5 };
-/* Reads a range into memory for `wait`: 16 KB at the first call, four times as much at each further call, up to 4 MB
+/* Reads a range into memory for `retry`: 16 KB at the first call, four times as much at each further call, up to 4 MB
  * at call number READER_RANGES_MAX. A command that needs more should use blocking reads. */
-void reader_want_range(struct reader *reader, const struct store_range *range,
-                       struct reader_wait *wait);
+void reader_want_range(struct reader *reader, const struct store_range *range, struct retry *retry);
 /* Looks up a fetched row: OK and the value, borrowed until the next turn of the loop or reader_keep; ERR_NOT_FOUND;
  * ERR_UNCACHED: the row was not fetched. */
 int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                 struct slice *value);
-/* True when the row is being fetched or was fetched; if it is in progress, `wait` (or NULL) waits for it. */
+/* True when the row is being fetched or was fetched; if it is in progress, `retry` (or NULL) waits for it. */
 bool reader_has(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
-                struct reader_wait *wait);
+                struct retry *retry);
 /* Drops a fetched row that has changed in the store. */
 void reader_forget(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash);
 void reader_forget_all(struct reader *reader);

@@ -8,6 +8,7 @@
 #include "backend/keyspace/apply_effects.h"
 #include "backend/keyspace/space.h"
 #include "backend/peer/peer_set.h"
+#include "backend/session/attempt.h"
 #include "backend/session/command_stats.h"
 #include "backend/session/session.h"
 #include "backend/transaction/coordinator_inner.h"
@@ -231,7 +232,7 @@ static void release_shards(struct coordinated *transaction)
 void coordinated_resume(struct coordinated *transaction)
 {
     if (transaction->borrow && !list_empty(&transaction->borrow->wants))
-        reader_wait_done(&transaction->borrow->wants);
+        retry_done(&transaction->borrow->wants);
 }
 
 void coordinated_count(const struct coordinated *transaction, enum metric metric)
@@ -478,7 +479,7 @@ bool coordinator_commit(struct call *call)
     advance(transaction);
     if (transaction->state == COORDINATED_FAILED || transaction->state == COORDINATED_PREPARED)
         return coordinator_finish(call);
-    reader_wait_add(&call->session->pending.row_wait, &transaction->borrow->wants);
+    retry_wait(&call->session->pending.retry, &transaction->borrow->wants);
     return false;
 }
 
@@ -514,13 +515,11 @@ static void decide(struct call *call, struct coordinated *transaction)
     struct partition *partition = call->partition;
     bool has_effects = !list_empty(&transaction->participants);
     bool is_write = has_effects || effects_count(transaction->own);
-    overlay_savepoint(partition->overlay);
-    space_savepoint(partition->spaces);
+    attempt_savepoint(partition);
     bool is_good =
         !(is_write && commit_is_failed(partition->commit, NULL)) && apply_own(transaction);
     if (!is_good) {
-        overlay_rollback(partition->overlay);
-        space_rollback(partition->spaces);
+        attempt_rollback(partition);
         coordinated_fail(transaction, METRIC_BACKEND_FAILED_LOG, "%s",
                          error_text((enum error)commit_error(partition->commit)));
         (void)coordinator_finish(call);
@@ -667,7 +666,7 @@ void coordinator_go_on(struct coordinator *coordinator)
         if (transaction->state != COORDINATED_HELD)
             continue;
         coordinated_set_state(transaction, COORDINATED_COLLECTING);
-        transaction->session->pending.row_wait.lock_since_ms = 0;
+        transaction->session->pending.retry.since_ms = 0;
         coordinated_resume(transaction);
     }
 }

@@ -98,7 +98,7 @@ void coordinator_abandon(struct session *session);
 bool coordinator_watch(struct call *call, struct bytes key);
 /* For EXEC: asks the owners of watched keys whether one has changed. True: that is known, or need not be asked. */
 bool coordinator_ask_watches(struct call *call);
-/* For EXEC: has a watched key of another shard changed? Not known yet if overlay_has_uncached. */
+/* For EXEC: has a watched key of another shard changed? Not known yet if call_retries. */
 bool coordinator_watch_dirty(struct call *call);
 /* Removes all watches of the session, on all shards. */
 void session_unwatch(struct session *session);

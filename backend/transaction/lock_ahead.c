@@ -5,7 +5,7 @@
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/session/session.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 #include "backend/transaction/coordinator.h"
 #include "backend/transaction/named_members.h"
 #include "shared/command/keys.h"
@@ -101,7 +101,7 @@ static void lock_own(struct call *call, const struct named *named)
         borrow_wait(call);
     if (partition->reader)
         (void)overlay_prefetch(partition->overlay, CF_METADATA, row_key,
-                               &call->session->pending.row_wait);
+                               &call->session->pending.retry);
 }
 
 /* named_fn: locks an own key, or requests a key of another shard, unless the transaction needs too much memory. */
@@ -132,7 +132,7 @@ bool lock_ahead(struct call *call)
     call->borrow = look.has_foreign && !look.is_moving ? coordinator_borrow(call) : NULL;
     if (!call->borrow || borrow_is_used(call->borrow))
         return false;
-    overlay_nonblocking_begin(call->partition->overlay, &session->pending.row_wait);
+    overlay_nonblocking_begin(call->partition->overlay, &session->pending.retry);
     (void)coordinator_ask_watches(call);
     each_named(call, lock_named, NULL);
     if (call->borrow->tally.is_over)

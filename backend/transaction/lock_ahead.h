@@ -15,5 +15,5 @@
 
 #include "backend/context/call.h"
 
-/* To be called for a command of SCREE ACROSS. True: something must be waited for, and the session's row_wait waits for it. */
+/* To be called for a command of SCREE ACROSS. True: something must be waited for, and the session's retry waits for it. */
 bool lock_ahead(struct call *call);

@@ -26,7 +26,7 @@ enum {
     ASK_AFTER_MS = 2000,
 };
 
-static void on_part_rows(struct reader_wait *wait);
+static void on_part_rows(struct retry *retry);
 static void on_part_durable(struct ticket_wait *wait, int err);
 static void on_part_wounded(struct lock_owner *owner);
 static void on_part_granted(struct lock_owner *owner);
@@ -76,7 +76,7 @@ static struct part *part_new(struct participant *participant, const struct trans
     part->owner.tally = &part->tally;
     part->tally.max = participant->partition->snapshot->memory.command;
     part->call.on_abandoned = on_abandoned;
-    reader_wait_init(&part->rows, on_part_rows);
+    retry_init(&part->rows, on_part_rows);
     ticket_wait_init(&part->ticket, on_part_durable);
     out_init(&part->reply);
     (void)table_put(participant->parts, id_bytes(id, text), part);
@@ -129,7 +129,7 @@ void part_end(struct part *part, struct refusal reason)
     (void)table_remove(participant->parts, id_bytes(&part->id, text));
     lock_release(participant->partition->shards.locks, &part->owner);
     cancel_question(part);
-    reader_wait_cancel(&part->rows);
+    retry_cancel(&part->rows);
     ticket_wait_cancel(&part->ticket);
     out_clear(&part->reply);
     portions_clear(&part->to_send);
@@ -185,15 +185,15 @@ void participant_free(struct participant *participant)
     free(participant);
 }
 
-static void on_part_rows(struct reader_wait *wait)
+static void on_part_rows(struct retry *retry)
 {
-    struct part *part = container_of(wait, struct part, rows);
+    struct part *part = container_of(retry, struct part, rows);
     if (part->participant->partition->running.busy_error) {
         part_end(part, refusal_busy(part->participant->partition->running.busy_error));
         return;
     }
-    part->tries = wait->has_failed ? ROW_TRIES_MAX : part->tries;
-    wait->has_failed = false;
+    part->tries = retry->has_failed ? ROW_TRIES_MAX : part->tries;
+    retry->has_failed = false;
     part_read_rows(part);
 }
 

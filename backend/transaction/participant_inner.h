@@ -20,7 +20,7 @@
 #include "backend/peer/link.h"
 #include "backend/peer/message.h"
 #include "backend/session/ticket_wait.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 #include "backend/transaction/participant.h"
 #include "backend/transaction/portion.h"
 #include "shared/out.h"
@@ -62,7 +62,7 @@ struct part {
     struct bytes request; /* of LOCK; heap */
     uint64_t room;        /* bytes of rows that may be sent in reply */
     bool is_too_long;     /* a row has more */
-    struct reader_wait rows;
+    struct retry rows;
     uint32_t tries;
     struct out reply;
     struct portions to_send; /* the reply to LOCK */

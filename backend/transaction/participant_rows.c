@@ -9,7 +9,7 @@
 #include "backend/keyspace/space.h"
 #include "backend/peer/message.h"
 #include "backend/session/internal_call.h"
-#include "backend/storage/reader.h"
+#include "backend/storage/retry.h"
 #include "shared/byte_order.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ struct sent {
     struct out items;
     /* the first items of the request; the coordinator asks again for the others */
     uint32_t answered;
-    bool has_failed;  /* a row could not be read, or is uncached and will be fetched */
+    bool has_failed;  /* a row could not be read, or the part waits for it */
     bool is_too_long; /* a row has more bytes than the coordinator may borrow */
 };
 

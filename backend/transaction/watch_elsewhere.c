@@ -112,7 +112,7 @@ bool coordinator_watch_dirty(struct call *call)
     if (!call->borrow || has_moved_here(call, watches))
         return true; /* they cannot be checked */
     if (!coordinator_ask_watches(call))
-        call_error(call, ERR_UNCACHED);
+        call_error(call, ERR_RETRY);
     return call->borrow->is_dirty;
 }
 

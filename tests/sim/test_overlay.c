@@ -475,9 +475,9 @@ static void detached_begin(struct world *world)
     char low_text[NAME_BYTES];
     char high_text[NAME_BYTES];
     bool is_one = chance(world, 2);
-    struct reader_wait wait;
+    struct retry wait;
     bool is_cached = world->reader && chance(world, 2); /* reads only rows that are in memory */
-    reader_wait_init(&wait, NULL);
+    retry_init(&wait, NULL);
     world->has_failed = world->is_under_way = world->is_told = false;
     world->reverse = chance(world, 2);
     world->seen = world->now;
@@ -639,20 +639,20 @@ static void check_reads(struct world *world, int wanted)
 static void check_errors(uint64_t seed)
 {
     struct world world;
-    struct reader_wait wait;
+    struct retry wait;
     world_open(&world, seed);
     CHECK(world.reader);
-    reader_wait_init(&wait, NULL);
+    retry_init(&wait, NULL);
     overlay_nonblocking_begin(world.overlay, &wait);
     store_mem_fail_read(world.store, 1);
     check_reads(&world, ERR_STORE);
-    CHECK(!overlay_has_uncached(world.overlay));
+    CHECK(!overlay_retries(world.overlay));
     store_mem_fail_read(world.store, 0);
     store_mem_be_uncached(world.store, 1);
-    check_reads(&world, ERR_UNCACHED);
-    CHECK(overlay_has_uncached(world.overlay));
+    check_reads(&world, ERR_RETRY);
+    CHECK(overlay_retries(world.overlay));
     store_mem_be_uncached(world.store, 0);
-    reader_wait_cancel(&wait);
+    retry_cancel(&wait);
     overlay_nonblocking_begin(world.overlay, NULL);
     world_close(&world, true);
 }
@@ -689,7 +689,7 @@ static void check_second_half(struct overlay_iter *iter)
 static void check_seek_after_uncached_row(void)
 {
     struct world world;
-    struct reader_wait wait;
+    struct retry wait;
     char low[NAME_BYTES], high[NAME_BYTES];
     world_open(&world, 1);
     apply_collection(&world);
@@ -700,7 +700,7 @@ static void check_seek_after_uncached_row(void)
         check_second_half(iter);
         overlay_iter_free(iter);
     }
-    reader_wait_init(&wait, NULL);
+    retry_init(&wait, NULL);
     overlay_nonblocking_begin(world.overlay, &wait);
     store_mem_be_uncached(world.store, 1);
     struct overlay_iter *iter =
@@ -710,7 +710,7 @@ static void check_seek_after_uncached_row(void)
     check_second_half(iter);
     overlay_iter_free(iter);
     store_mem_be_uncached(world.store, 0);
-    reader_wait_cancel(&wait);
+    retry_cancel(&wait);
     overlay_nonblocking_begin(world.overlay, NULL);
     world_close(&world, false);
 }

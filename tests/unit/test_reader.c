@@ -24,7 +24,7 @@ static struct loop *loop;
 static struct await await;
 static struct worker_pool *pool;
 static struct reader *reader;
-static struct reader_wait rows_wait;
+static struct retry rows_wait;
 static bool has_rows;
 
 /* ---- the store ---- */
@@ -110,7 +110,7 @@ void read_ahead_reap(struct list *link)
 
 /* ---- fixtures ---- */
 
-static void on_ready(struct reader_wait *wait)
+static void on_ready(struct retry *wait)
 {
     ck_assert_int_eq(wait->pending, 0);
     has_rows = true;
@@ -123,7 +123,7 @@ static void setup(void)
     await_init(&await, loop);
     pool = worker_pool_new("reader", THREADS);
     reader = reader_new(loop, pool, NULL);
-    reader_wait_init(&rows_wait, on_ready);
+    retry_init(&rows_wait, on_ready);
 }
 
 static void teardown(void)
@@ -246,7 +246,7 @@ START_TEST(rows_requested_in_the_last_step_before_the_loop_waits)
 }
 END_TEST
 
-static void want_next(struct reader_wait *wait)
+static void want_next(struct retry *wait)
 {
     static int next = 50;
     has_rows = next == 60;
@@ -319,14 +319,14 @@ START_TEST(a_reader_is_freed_while_a_read_blocks)
     timer_start(timer, 10, 0);
     ck_assert(await_until(&await, await_flag, &is_released));
     timer_free(timer);
-    reader_wait_cancel(&rows_wait);
+    retry_cancel(&rows_wait);
 }
 END_TEST
 
 START_TEST(a_reader_is_freed_with_rows_that_were_just_requested)
 {
     want(0, 5);
-    reader_wait_cancel(&rows_wait);
+    retry_cancel(&rows_wait);
     ck_assert(!has_rows);
 }
 END_TEST
