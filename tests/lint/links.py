@@ -3,7 +3,8 @@
 
 Links to files and to their headings, in every .md file; paths of this tree and names of tests between backquotes
 (`proxy/core/slow_log.h`, `integration/test_tls`, `test_tls`); for each alert rule the paragraph of the runbook, with commands in it;
-titles of cases in docs/security.md.
+titles of cases in docs/security.md; ports in console blocks: those of the README's cluster or of the packages, so that a reader can
+type the commands; labels of metrics.
 """
 
 import os
@@ -16,6 +17,8 @@ PATH = re.compile(r'`((?:shared|config|proxy|backend|tests|k8s|docs|unit|sim|fuz
 NAME = re.compile(r'`((?:test|bench|fuzz)_\w+)`')
 UNDER_TESTS = ('', 'tests/')
 ENDINGS = ('', '.c', '.h', '.py')
+LABEL = re.compile(r'by ((?:`[a-z_]+`(?:, | and )?)+)|\{([a-z_]+)=')
+LABELS_ADDED = {'cluster', 'le'}  # of the scrape configuration, of histograms
 GENERATED = ('docs/commands.md', 'docs/configuration.md')
 
 
@@ -92,12 +95,48 @@ def missing_cases():
                 yield 'docs/security.md:%d: no test has a case *%s …*' % (number, start)
 
 
+def configured_ports():
+    """Of README's cluster, config/quickstart and the packages: 74xx without gaps, for partitions."""
+    text = ''.join(read(path) for path in tracked() if path == 'README.md' or path.startswith(('config/packages/etc/', 'config/quickstart')))
+    return set(re.findall(r'(?<![\d.])7[345]\d\d(?!\d)', text))
+
+
+def unknown_ports(path, known):
+    """In console blocks, and in prompts of redis-cli."""
+    is_console = False
+    for number, line in enumerate(read(path).splitlines(), 1):
+        if line.startswith('```'):
+            is_console = line == '```console'
+        ports = re.findall(r'(?:-p |127\.0\.0\.1:|localhost:)(\d{4,5})\b' if is_console else r'^127\.0\.0\.1:(\d+)>', line)
+        for port in set(ports) - known:
+            yield '%s:%d: port %s: no configuration of README, config/quickstart or the packages has it' % (path, number, port)
+
+
+def known_labels():
+    sources = '\n'.join(read(path) for path in tracked() if path.endswith('.c') and not path.startswith('tests/'))
+    return LABELS_ADDED | set(re.findall(r'metric_label\([^,;]+, "(\w+)"', sources)) | set(
+        re.findall(r'labels_print\([^;]*?out, "(\w+)"', sources))
+
+
+def unknown_labels(known):
+    for path in ('docs/monitoring.md', 'docs/runbook.md', 'docs/capacity.md'):
+        for number, line in enumerate(read(path).splitlines(), 1):
+            if 'scree_' not in line:
+                continue
+            for listed, selected in LABEL.findall(line):
+                names = set(re.findall(r'`(\w+)`', listed) + [selected]) - known - {''}
+                for label in names - {name for name in names if name.startswith(('scree_', 'process_'))}:
+                    yield '%s:%d: no metric has the label %s' % (path, number, label)
+
+
 def main():
-    problems = list(runbooks()) + list(missing_cases())
+    problems = list(runbooks()) + list(missing_cases()) + list(unknown_labels(known_labels()))
+    ports = configured_ports()
     for path in tracked():
         if path.endswith('.md'):
             problems += wrong_titles(path)
             problems += broken_links(path)
+            problems += unknown_ports(path, ports)
             if path not in GENERATED:
                 problems += missing_paths(path)
     report(problems)
