@@ -128,6 +128,34 @@ bool labels_read(struct labels *labels, size_t index, uint64_t sums[LABEL_WORDS_
     return found;
 }
 
+void labels_each(struct labels *labels, labels_fn *on_value, void *owner)
+{
+    uint64_t sums[LABEL_WORDS_MAX];
+    CHECK(pthread_mutex_lock(&labels->mutex) == 0);
+    for (size_t i = 0; i < labels->count; i++) {
+        value_sum(labels, labels->values[i], sums);
+        on_value(owner, labels->values[i]->text, sums);
+    }
+    CHECK(pthread_mutex_unlock(&labels->mutex) == 0);
+}
+
+void labels_set_rates(struct labels *labels, uint32_t thread, uint32_t counter, uint32_t seen,
+                      uint32_t rate, uint64_t elapsed_ms)
+{
+    CHECK(elapsed_ms > 0);
+    CHECK(pthread_mutex_lock(&labels->mutex) == 0);
+    for (size_t i = 0; i < labels->count; i++)
+        for (struct metric_cell *cell = labels->values[i]->cells; cell; cell = cell->next) {
+            if (cell->thread != thread)
+                continue;
+            uint64_t now = atomic_load_explicit(&cell->words[counter], memory_order_relaxed);
+            uint64_t last = atomic_load_explicit(&cell->words[seen], memory_order_relaxed);
+            cell_set(cell, rate, ((now - last) * 1000 + elapsed_ms / 2) / elapsed_ms);
+            cell_set(cell, seen, now);
+        }
+    CHECK(pthread_mutex_unlock(&labels->mutex) == 0);
+}
+
 bool labels_find(struct labels *labels, struct bytes text, uint64_t sums[LABEL_WORDS_MAX])
 {
     CHECK(pthread_mutex_lock(&labels->mutex) == 0);

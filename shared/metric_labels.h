@@ -71,6 +71,13 @@ struct labels *labels_new(uint32_t words, size_t values_max);
 void labels_free(struct labels *labels); /* NULL is allowed */
 /* The calling thread's cell for the value, zero at first; valid until labels_free. Any thread may call it. */
 struct metric_cell *labels_cell(struct labels *labels, struct bytes value, uint32_t thread);
+/* For each of the thread's cells: sets word `rate` to how much word `counter` has grown a second since the last call, `elapsed_ms` ago.
+ * Word `seen` keeps the counter. The calling thread is the one of the cells. */
+void labels_set_rates(struct labels *labels, uint32_t thread, uint32_t counter, uint32_t seen,
+                      uint32_t rate, uint64_t elapsed_ms);
+/* Calls the function with the sums of each value, under the lock: it must not call labels_…. */
+typedef void labels_fn(void *owner, struct bytes value, const uint64_t *sums);
+void labels_each(struct labels *labels, labels_fn *on_value, void *owner);
 /* Prints all families for the values that have counts. When there are more than `shown` values, prints those with
  * the greatest word 0, and the sum of the rest as "other". One thread at a time. */
 void labels_print(struct labels *labels, struct out *out, const char *label,

@@ -46,6 +46,8 @@ enum tenant_word {
     TENANT_ACROSS_WAIT_MS,
     TENANT_DEDICATED, /* dedicated connections to backends */
     TENANT_CLIENTS,
+    TENANT_RATE,  /* requests a second, in the last second */
+    TENANT_RATED, /* TENANT_REQUESTS when TENANT_RATE was set */
     TENANT_WORDS,
 };
 

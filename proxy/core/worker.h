@@ -92,6 +92,7 @@ struct worker_sampling {
     uint32_t slot_sample;    /* one key in slot_sample is counted, as slot_sample keys */
     uint32_t slot_chance;    /* pseudo-random state */
     uint64_t requests_seen;  /* value of the request counter when slot_sample was chosen */
+    uint64_t rated_ms;       /* monotonic: when the request rates of namespaces were set */
 };
 
 /* Monotonic µs. */

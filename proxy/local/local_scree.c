@@ -46,17 +46,31 @@ struct pattern_usage {
     const struct namespaces *namespaces;
     const struct namespace *pattern;
     struct usage_figures sum;
+    uint64_t rate; /* requests a second */
 };
+
+static bool has_pattern(const struct pattern_usage *own, struct bytes name)
+{
+    struct namespace_match match;
+    return namespaces_find(own->namespaces, name, &match) && match.entry == own->pattern;
+}
 
 /* usages_fn */
 static void add_if_matching(void *owner, struct bytes name, const struct usage_figures *figures)
 {
     struct pattern_usage *own = owner;
-    struct namespace_match match;
-    if (!namespaces_find(own->namespaces, name, &match) || match.entry != own->pattern)
+    if (!has_pattern(own, name))
         return;
     own->sum.keys += figures->keys;
     own->sum.bytes += figures->bytes;
+}
+
+/* labels_fn. Clients without a namespace count under the name NAMESPACE_DEFAULT_NAME. */
+static void add_rate_if_matching(void *owner, struct bytes name, const uint64_t *sums)
+{
+    struct pattern_usage *own = owner;
+    if (!bytes_equal(name, BYTES(NAMESPACE_DEFAULT_NAME)) && has_pattern(own, name))
+        own->rate += sums[TENANT_RATE];
 }
 
 /* What the namespace of an entry has, or those of a pattern together. False: nothing was counted yet. */
@@ -74,6 +88,22 @@ static bool find_usage(const struct proxy_worker *worker, const struct namespace
     return true;
 }
 
+/* Requests that this proxy got from clients of the namespace in the last second. */
+static uint64_t rate_of(const struct proxy_worker *worker, struct bytes name)
+{
+    uint64_t sums[LABEL_WORDS_MAX];
+    return labels_find(worker->proxy->labelled.spaces, name, sums) ? sums[TENANT_RATE] : 0;
+}
+
+static uint64_t rate_of_entry(const struct proxy_worker *worker, const struct namespace *item)
+{
+    struct pattern_usage own = {.namespaces = worker->snapshot->namespaces, .pattern = item};
+    if (!item->is_pattern)
+        return rate_of(worker, bytes_of(item->name));
+    labels_each(worker->proxy->labelled.spaces, add_rate_if_matching, &own);
+    return own.rate;
+}
+
 /* A number that may be unknown: null. */
 static void reply_known(struct reply *reply, bool is_known, uint64_t number)
 {
@@ -85,11 +115,11 @@ static void reply_known(struct reply *reply, bool is_known, uint64_t number)
 
 /* `usage` NULL: nothing was counted yet. */
 static void describe_namespace(const struct namespace *item, const struct usage_figures *usage,
-                               struct reply *reply)
+                               uint64_t rate, struct reply *reply)
 {
     char rule[SLOT_RULE_TEXT_MAX];
     size_t len = slot_rule_format(&item->slot_rule, rule);
-    reply_map(reply, 10);
+    reply_map(reply, 11);
     reply_bulk_text(reply, "name");
     reply_bulk_text(reply, item->name);
     reply_bulk_text(reply, "pattern");
@@ -106,6 +136,8 @@ static void describe_namespace(const struct namespace *item, const struct usage_
     reply_known(reply, usage, usage ? usage->keys : 0);
     reply_bulk_text(reply, "bytes");
     reply_known(reply, usage, usage ? usage->bytes : 0);
+    reply_bulk_text(reply, "requests-per-second");
+    reply_int(reply, (int64_t)rate);
     reply_bulk_text(reply, "rate-limit");
     reply_int(reply, (int64_t)item->rate_limit);
     reply_bulk_text(reply, "bandwidth-limit");
@@ -122,21 +154,24 @@ void local_scree_namespaces(struct client *client, struct request *request, stru
 {
     const struct namespaces *namespaces = client->worker->snapshot->namespaces;
     const struct namespace *own = client->session.keyspace->entry;
+    const struct proxy_worker *worker = client->worker;
     struct usage_figures usage;
     bool is_known;
     (void)request;
     if (is_tenant(client)) {
-        is_known = usages_find(client->worker->proxy->tenants.usages,
-                               client->session.keyspace->name, &usage);
+        is_known =
+            usages_find(worker->proxy->tenants.usages, client->session.keyspace->name, &usage);
         reply_array(reply, own != NULL);
         if (own)
-            describe_namespace(own, is_known ? &usage : NULL, reply);
+            describe_namespace(own, is_known ? &usage : NULL,
+                               rate_of(worker, client->session.keyspace->name), reply);
         return;
     }
     reply_array(reply, (int64_t)namespaces->count);
     for (size_t i = 0; i < namespaces->count; i++) {
-        is_known = find_usage(client->worker, &namespaces->items[i], &usage);
-        describe_namespace(&namespaces->items[i], is_known ? &usage : NULL, reply);
+        is_known = find_usage(worker, &namespaces->items[i], &usage);
+        describe_namespace(&namespaces->items[i], is_known ? &usage : NULL,
+                           rate_of_entry(worker, &namespaces->items[i]), reply);
     }
 }
 

@@ -96,6 +96,17 @@ static void choose_slot_sample(struct proxy_worker *worker)
     worker->sampling.requests_seen = requests;
 }
 
+/* Once a second. */
+static void set_tenant_rates(struct proxy_worker *worker)
+{
+    uint64_t now_ms = loop_mono_ms(worker->loop);
+    uint64_t elapsed_ms = now_ms - worker->sampling.rated_ms;
+    if (elapsed_ms > 0)
+        labels_set_rates(worker->proxy->labelled.spaces, worker->index, TENANT_REQUESTS,
+                         TENANT_RATED, TENANT_RATE, elapsed_ms);
+    worker->sampling.rated_ms = now_ms;
+}
+
 void worker_slow(void *owner)
 {
     struct proxy_worker *worker = owner;
@@ -120,6 +131,7 @@ void worker_slow(void *owner)
     }
     script_notes_clear(&worker->script_notes);
     choose_slot_sample(worker);
+    set_tenant_rates(worker);
     status_slow(atomic_load(&worker->proxy->status), worker);
     metrics_page_set_gauges(worker);
     decay(worker);

@@ -425,6 +425,23 @@ def described(reply):
     return {row[b'name'].decode(): row for row in rows}
 
 
+@suite.case('SCREE NAMESPACES has the requests a second of each namespace, and of all that a pattern covers')
+def _(run):
+    with cluster_of(proxy_options={'proxy': {'requirepass': 'outside', 'workers': '2'}}) as cluster:
+        plain, busy = enter(cluster, 'outside'), enter(cluster, 'other')
+        teams = [enter(cluster, name, 'team') for name in ('team_a', 'team_b')]
+
+        def rates():
+            for client in [busy] + teams:
+                client.pipeline([['GET', 'k']] * 200)
+            return {name: row[b'requests-per-second'] for name, row in described(plain.get('SCREE', 'NAMESPACES')).items()}
+        wait_for(lambda: all(rates()[name] > 0 for name in ('other', 'team_*')), 'the rates of busy namespaces')
+        check_equal(rates()['ten'], 0)
+        check('team_*' in described(teams[0].get('SCREE', 'NAMESPACES')), 'a client in a namespace sees its own')
+        wait_for(lambda: all(row[b'requests-per-second'] == 0 for row in described(plain.get('SCREE', 'NAMESPACES')).values()),
+                 'the rates to fall to 0 without requests')
+
+
 @suite.case('keys and bytes of every namespace are known without limits and without clients: SCREE NAMESPACES, INFO, metrics, status page')
 def _(run):
     names = ['team_%02d' % i for i in range(70)]  # more than one page of SCREE USAGE
