@@ -71,22 +71,45 @@ static void count_ended(const struct call *call, uint64_t usec)
         latency_add_command(partition->metrics.latency, call->command->id, usec);
 }
 
-static void count_call(const struct call *call, uint64_t usec)
+/* Is it a command that the proxy has sent on its own account: PING, HELLO, MULTI before a transaction's commands …? Those of its
+ * clients the proxy answers and counts itself (proxy/core/own_calls.h). */
+static bool is_of_proxy(const struct call *call)
 {
-    struct partition *partition = call->partition;
-    const struct config_snapshot *snapshot = partition->snapshot;
+    const struct command *command = call->command;
+    bool is_answered_there = command->group == GROUP_CONNECTION
+                                 ? command->route == ROUTE_LOCAL
+                                 : command->group == GROUP_TRANSACTIONS &&
+                                       !(command->traits & (TRAIT_RUNS_QUEUE | TRAIT_WATCHES));
+    return is_answered_there && call->session->login.is_internal && !call->in_exec;
+}
+
+/* Counts the call for INFO and LATENCY; a part of a call that another shard counts adds only its time. */
+static void count_for_clients(const struct call *call, uint64_t usec)
+{
+    struct stats *stats = call->partition->metrics.stats;
     bool is_counted_here = !call->session->request.is_uncounted;
-    partition->metrics.stats->commands[call->command->id].usec += usec;
-    if (!call->ready_key) {
-        partition->metrics.stats->commands_total += is_counted_here;
-        metric_add(partition->metrics.process, METRIC_BACKEND_COMMANDS, 1);
-    }
+    if (is_of_proxy(call))
+        return;
+    stats->commands[call->command->id].usec += usec;
+    if (!call->ready_key)
+        stats->commands_total += is_counted_here;
     if (call->is_waiting)
         return;
     if (is_counted_here)
         count_ended(call, usec);
     else
-        partition->metrics.stats->commands[call->command->id].parts++;
+        stats->commands[call->command->id].parts++;
+}
+
+static void count_call(const struct call *call, uint64_t usec)
+{
+    struct partition *partition = call->partition;
+    const struct config_snapshot *snapshot = partition->snapshot;
+    count_for_clients(call, usec);
+    if (!call->ready_key)
+        metric_add(partition->metrics.process, METRIC_BACKEND_COMMANDS, 1);
+    if (call->is_waiting)
+        return;
     command_cells_add(&partition->metrics.commands, call->command, usec, call->failed);
     partition->batch.commands += call->command->flags & CMD_WRITE && !call->failed;
     if (snapshot->latency_threshold_ms && usec >= (uint64_t)snapshot->latency_threshold_ms * 1000)
@@ -200,6 +223,7 @@ static void finish_counting(struct partition *partition, bool is_good)
 {
     struct held_stats *held = partition->metrics.held_stats;
     struct call call = *held->call;
+    call.in_exec = true; /* what is held ran in EXEC or a script */
     for (uint32_t i = 0; i < held->count; i++) {
         const struct ran *ran = &held->items[i];
         if (is_good)

@@ -235,7 +235,7 @@ static void pass_element(struct client *client, struct transaction_run *run,
     struct resp_skip skip = {0};
     struct reply reply;
     CHECK(resp_skip(&skip, run->rest.data, run->rest.len) == RESP_FRAME);
-    struct request *request = client_begin_reply(client, command, &reply);
+    struct request *request = client_begin_element(client, command, &reply);
     out_write_block(reply.out, run->replies, run->rest.data, skip.size);
     run->rest = (struct bytes){run->rest.data + skip.size, run->rest.len - skip.size};
     client_ready(client, request);
@@ -246,8 +246,11 @@ static void pass_element(struct client *client, struct transaction_run *run,
 void transaction_run_header(struct client *client, const struct command *exec)
 {
     struct reply reply;
+    const struct transaction_run *run = client->session.transaction.run;
     struct request *request = client_begin_reply(client, exec, &reply);
-    reply_array(&reply, client->session.transaction.run->count);
+    if (run->has_shard)
+        request->count.own = OWN_NOT; /* the shard counts the EXEC that it gets */
+    reply_array(&reply, run->count);
     client_ready(client, request);
 }
 
@@ -255,7 +258,7 @@ static void reply_failure(struct client *client, const struct transaction_run *r
                           const struct command *command)
 {
     struct reply reply;
-    struct request *request = client_begin_reply(client, command, &reply);
+    struct request *request = client_begin_element(client, command, &reply);
     out_write(reply.out, run->failure, strlen(run->failure));
     client_ready(client, request);
 }

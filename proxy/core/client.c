@@ -1,5 +1,6 @@
 #include "proxy/core/client.h"
 
+#include "proxy/core/own_calls.h"
 #include "proxy/core/proxy.h"
 #include "proxy/core/rate_limiter.h"
 #include "proxy/core/slow_log.h"
@@ -381,7 +382,16 @@ struct request *client_begin_reply(struct client *client, const struct command *
                                    struct reply *reply)
 {
     struct request *request = client_new_request(client, command);
+    request->count.own = OWN_REPLY;
     *reply = (struct reply){.out = request_reply_out(request), .resp = request->resp};
+    return request;
+}
+
+struct request *client_begin_element(struct client *client, const struct command *command,
+                                     struct reply *reply)
+{
+    struct request *request = client_begin_reply(client, command, reply);
+    request->count.own = OWN_NOT;
     return request;
 }
 

@@ -187,6 +187,9 @@ void client_drain(struct client *client);
  * may be NULL. */
 struct request *client_begin_reply(struct client *client, const struct command *command,
                                    struct reply *reply);
+/* As client_begin_reply, for an element of EXEC's reply, which is not a call of the client. */
+struct request *client_begin_element(struct client *client, const struct command *command,
+                                     struct reply *reply);
 void client_reply_text(struct client *client, const struct command *command, const char *error);
 void client_reply_code(struct client *client, const struct command *command, enum error error);
 void client_reply_status(struct client *client, const struct command *command, const char *status);

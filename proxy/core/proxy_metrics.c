@@ -1,6 +1,7 @@
 #include "proxy/core/proxy_metrics.h"
 
 #include "proxy/core/error_replies.h"
+#include "proxy/core/own_calls.h"
 #include "shared/command/command_cells.h"
 
 #include <stdio.h>
@@ -8,6 +9,7 @@
 void proxy_metrics_init(struct proxy_metrics *labelled)
 {
     labelled->commands = labels_new(COMMAND_WORDS, COMMAND_COUNT);
+    labelled->own = own_calls_new();
     labelled->errors = labels_new(REPLY_WORDS, ERROR_CODES);
     labelled->shards = labels_new(SHARD_WORDS, METRICS_SHARDS_MAX);
     labelled->spaces = labels_new(TENANT_WORDS, METRICS_TENANTS_MAX);
@@ -17,6 +19,7 @@ void proxy_metrics_init(struct proxy_metrics *labelled)
 void proxy_metrics_fini(struct proxy_metrics *labelled)
 {
     labels_free(labelled->commands);
+    own_calls_free(labelled->own);
     labels_free(labelled->errors);
     labels_free(labelled->shards);
     labels_free(labelled->spaces);

@@ -64,6 +64,7 @@ enum worker_word {
 
 struct proxy_metrics {
     struct labels *commands;
+    struct own_calls *own;
     struct labels *errors; /* error_replies.h */
     struct labels *shards;
     struct labels *spaces;

@@ -11,6 +11,7 @@
 #include "proxy/core/merge.h"
 #include "proxy/core/next_turn.h"
 #include "proxy/core/node.h"
+#include "proxy/core/own_calls.h"
 #include "proxy/core/proxy.h"
 #include "proxy/core/rate_limiter.h"
 #include "proxy/core/slow_log.h"
@@ -235,8 +236,8 @@ struct part *request_helper_part(struct request *request, uint32_t i, struct nod
 struct part *request_part(struct request *request, uint32_t i, struct node *node)
 {
     struct part *part = request_helper_part(request, i, node);
-    part->prefixes = request->is_counted && !request->is_internal ? PREFIX_PART : 0;
-    request->is_counted = true;
+    part->prefixes = request->count.is_shards && !request->is_internal ? PREFIX_PART : 0;
+    request->count.is_shards = true;
     return part;
 }
 
@@ -566,6 +567,7 @@ void request_run_local(struct request *request, request_done_fn *handler, uint32
     CHECK(request->progress.is_queued);
     request->worker->scratch.argc = argc;
     request->is_silent = session->reply_mode != REPLY_MODE_ON;
+    request->count.own = OWN_RUN;
     struct reply reply = {.out = request_reply_out(request), .resp = request->resp};
     run_limited(request, handler, &reply);
     request->is_silent =

@@ -98,6 +98,12 @@ struct request_progress {
     bool is_direct;  /* the reply is written into the client's stream, as the oldest in flight */
 };
 
+/* Which program counts the request as a call of the client. */
+struct request_count {
+    bool is_shards; /* the shard of one of its parts */
+    uint8_t own;    /* enum request_own of own_calls.h */
+};
+
 /* For an EXEC. */
 struct request_exec {
     bool has_db; /* a SELECT was queued: when EXEC succeeds the session is in `db` */
@@ -129,7 +135,7 @@ struct request {
     bool is_exec;     /* EXEC: its reply changes the client's transaction */
     bool is_blocking; /* the client is held until its reply comes */
     bool has_failed;  /* one of its parts got no reply */
-    bool is_counted;  /* one of its parts counts as the client's call */
+    struct request_count count;
     /* the client's protocol when the request came; a later HELLO does not change it */
     uint8_t resp;
     uint64_t begun_us; /* when its frame was read; monotonic µs */

@@ -13,6 +13,7 @@
 
 #include "proxy/core/client.h"
 #include "proxy/core/error_replies.h"
+#include "proxy/core/own_calls.h"
 #include "proxy/core/proxy_metrics.h"
 #include "proxy/core/request.h"
 #include "proxy/core/worker.h"
@@ -77,6 +78,8 @@ static inline void slow_log_look(struct client *client, const struct request *re
     uint64_t usec = worker->timing.now_us - request->begun_us;
     if (request->command)
         command_cells_add(&worker->metrics.commands, request->command, usec, is_error);
+    if (request->count.own && request->command)
+        own_calls_count(worker, request, usec, is_error);
     if (is_error && client->session.keyspace->cell)
         cell_add(client->session.keyspace->cell, TENANT_ERRORS, 1);
     if (usec >= worker->timing.slow_us && request->head.data)

@@ -15,7 +15,7 @@ struct upstream;
 
 /* Which of the commands that are queued after a step must run after it. Each value includes those before it. */
 enum step_order {
-    STEP_BEFORE_NONE,    /* BGSAVE, CONFIG RESETSTAT */
+    STEP_BEFORE_NONE,    /* BGSAVE, CONFIG REWRITE */
     STEP_BEFORE_SCRIPTS, /* SCRIPT LOAD, FUNCTION DELETE: those that use scripts or functions */
     STEP_BEFORE_ALL,     /* SWAPDB, SUBSCRIBE */
 };

@@ -12,6 +12,7 @@
 #include "config/reload.h"
 #include "proxy/core/error_replies.h"
 #include "proxy/core/keyspace.h"
+#include "proxy/core/own_calls.h"
 #include "proxy/core/route.h"
 #include "proxy/core/script_notes.h"
 #include "shared/command/command_cells.h"
@@ -129,6 +130,7 @@ struct worker_metrics {
     struct metrics *process;
     struct metric_cell *cell; /* of the worker, in proxy->labelled */
     struct command_cells commands;
+    struct own_cells own;
     struct error_replies errors;
 };
 

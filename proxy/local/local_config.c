@@ -15,6 +15,7 @@
 #include "proxy/client/fan_out.h"
 #include "proxy/core/endpoint_config.h"
 #include "proxy/core/node.h"
+#include "proxy/core/own_calls.h"
 #include "proxy/core/proxy.h"
 #include "proxy/core/worker.h"
 #include "proxy/local/local.h"
@@ -437,4 +438,27 @@ void local_config_set(struct client *client, struct request *request, struct rep
     else
         send_own(client, request, true, own_set);
     client_hold(client, HOLD_ORDER); /* later commands of the client see the new values */
+}
+
+/* ---- RESETSTAT ---- */
+
+static void stats_reset(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        if (answer->is_failure || answer->frame.data[0] == '-') {
+            out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
+            return;
+        }
+    }
+    reply_ok(reply);
+}
+
+void local_config_resetstat(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)reply;
+    own_calls_reset(client->worker->proxy->labelled.own);
+    request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request),
+                    stats_reset);
 }

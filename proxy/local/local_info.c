@@ -21,6 +21,7 @@
 #include "proxy/core/routes.h"
 #include "proxy/core/worker.h"
 #include "proxy/local/local.h"
+#include "proxy/local/own_stats.h"
 #include "shared/arena.h"
 #include "shared/check.h"
 #include "shared/number.h"
@@ -105,6 +106,7 @@ static struct section *section_open(struct info *info, struct bytes name)
         {"Memory", RULE_SUM_PROCESS}, {"CPU", RULE_SUM_PROCESS},  {"Clients", RULE_SUM},
         {"Stats", RULE_SUM},          {"Commandstats", RULE_SUM}, {"Errorstats", RULE_SUM},
         {"Keyspace", RULE_SUM},       {"Rocksdb", RULE_SUM},      {"Transactions", RULE_SUM},
+        {"Latencystats", RULE_SUM},
     };
     for (struct section *section = info->first; section; section = section->next)
         if (bytes_equal(section->name, name))
@@ -567,6 +569,45 @@ bool local_is_new_process(const struct request *request, uint32_t index)
     return run_id.len == 0 || !is_known_process(request, index, run_id);
 }
 
+/* ---- calls that the proxy has answered itself ---- */
+
+static struct section *section_find(const struct info *info, const char *name)
+{
+    struct section *section = info->first;
+    while (section && !bytes_equal(section->name, bytes_of(name)))
+        section = section->next;
+    return section;
+}
+
+/* Merges the section's rows into the document, if it has this section, and frees them. */
+static void merge_rows(struct info *info, const char *name, struct out *rows)
+{
+    struct bytes text = {arena_alloc(&info->arena, rows->bytes + 1), rows->bytes};
+    out_copy(rows, (char *)text.data);
+    out_clear(rows);
+    if (section_find(info, name))
+        info_merge(info, text, false);
+}
+
+/* Adds the calls that this proxy has answered itself to the sections of statistics, as those of one more shard. */
+static void info_own_calls(struct info *info, struct own_calls *calls)
+{
+    const struct section *times = section_find(info, "Latencystats");
+    struct bytes percents =
+        times && times->first ? times->first->value : BYTES("p50=0,p99=0,p99.9=0");
+    struct out rows[2];
+    out_init(&rows[0]);
+    out_init(&rows[1]);
+    out_printf(&rows[0], "# Commandstats\r\n");
+    out_printf(&rows[1], "# Latencystats\r\n");
+    uint64_t total = own_stats_print(calls, percents, &rows[0], &rows[1]);
+    merge_rows(info, "Commandstats", &rows[0]);
+    merge_rows(info, "Latencystats", &rows[1]);
+    out_init(&rows[0]);
+    out_printf(&rows[0], "# Stats\r\ntotal_commands_processed:%" PRIu64 "\r\n", total);
+    merge_rows(info, "Stats", &rows[0]);
+}
+
 static void info_done(struct client *client, struct request *request, struct reply *reply)
 {
     const struct proxy_snapshot *snapshot = client->worker->snapshot;
@@ -578,6 +619,8 @@ static void info_done(struct client *client, struct request *request, struct rep
         struct bytes text = answer_text(request_reply(request, i));
         info_merge(&info, text, local_is_new_process(request, i));
     }
+    if (client->session.keyspace->name.len == 0)
+        info_own_calls(&info, client->worker->proxy->labelled.own);
     info_ratios(&info);
     info_own(&info, client);
     out_init(&out);

@@ -1,7 +1,8 @@
 /*
  * local_latency.c - LATENCY of the proxy and all shards together.
  *
- *   HISTOGRAM        the shards' histograms added up: time spent executing, without network and queues
+ *   HISTOGRAM        the shards' histograms added up: time spent executing, without network and queues; and of the commands
+ *                    that the proxy answers itself (own_calls.h)
  *   LATEST, HISTORY  events of the proxy (times of requests as clients measure them) and of all shards; for each
  *   GRAPH            second the longest time
  *   DOCTOR           the report of the proxy, then the report of each shard
@@ -11,6 +12,7 @@
  */
 #include "proxy/client/fan_out.h"
 #include "proxy/core/node.h"
+#include "proxy/core/own_calls.h"
 #include "proxy/core/proxy.h"
 #include "proxy/core/slow_log.h"
 #include "proxy/local/local.h"
@@ -132,6 +134,37 @@ static bool add_shard(const struct shard_reply *answer, struct table *tallies)
     return true;
 }
 
+/* Is the command, or its container, among the names that the client gave? Without names all are. */
+static bool is_asked_for(const struct request *request, const struct command *command)
+{
+    const struct bytes *argv = request_argv(request);
+    for (uint32_t i = 2; i < request_argc(request); i++)
+        if (bytes_is(argv[i], command->full_name) ||
+            (command->parent && bytes_is(argv[i], command_of(command->parent)->full_name)))
+            return true;
+    return request_argc(request) == 2;
+}
+
+/* Adds the calls that the proxy has answered itself. */
+static void add_own(const struct client *client, const struct request *request,
+                    struct table *tallies)
+{
+    struct own_sums sums;
+    if (client->session.keyspace->name.len > 0) /* a namespace sees nothing of the process */
+        return;
+    for (enum command_id id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++) {
+        const struct command *command = command_of(id);
+        if (!is_asked_for(request, command) ||
+            !own_calls_read(client->worker->proxy->labelled.own, id, &sums) || !sums.calls)
+            continue;
+        struct tally *tally = tally_of(tallies, bytes_of(command->full_name));
+        tally->calls += sums.calls;
+        for (unsigned step = 0; step < HISTOGRAM_BUCKETS; step++)
+            if (sums.words[OWN_STEPS + step])
+                add_runs(tally, own_step_end_us(step), sums.words[OWN_STEPS + step]);
+    }
+}
+
 static void reply_tally(const struct tally *tally, struct reply *reply)
 {
     uint64_t so_far = 0;
@@ -155,10 +188,10 @@ static void histogram_done(struct client *client, struct request *request, struc
     size_t cursor = 0;
     struct bytes name;
     void *tally;
-    (void)client;
     for (uint32_t i = 0; i < request_reply_count(request) && !bad; i++)
         if (!add_shard(request_reply(request, i), tallies))
             bad = request_reply(request, i);
+    add_own(client, request, tallies);
     if (bad)
         out_write_block(reply->out, bad->block, bad->frame.data, bad->frame.len);
     else

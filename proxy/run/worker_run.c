@@ -68,6 +68,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->metrics.cell = proxy_metrics_worker(&proxy->labelled, index);
     worker->metrics.commands =
         (struct command_cells){.labels = proxy->labelled.commands, .thread = index};
+    own_cells_init(&worker->metrics.own, proxy->labelled.own, index);
     error_replies_init(&worker->metrics.errors, proxy->labelled.errors, index);
     keyspaces_init(&worker->keyspaces, snapshot->namespaces, proxy->tenants.rate_limiters,
                    proxy->tenants.limits);

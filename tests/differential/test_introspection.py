@@ -79,5 +79,55 @@ def _(run):
     with_both(body)
 
 
+ANSWERED = '''
+PING; PING x; ECHO x; TIME; CLIENT LIST; CLIENT ID; CLIENT INFO; CLIENT SETNAME me; CLIENT GETNAME; CLIENT NOSUCH; CLIENT KILL
+CLIENT KILL ID 99999; CLIENT NO-EVICT on; CLIENT UNPAUSE; CLIENT HELP; CLIENT TRACKING on; CLIENT TRACKING off; CLIENT CACHING yes
+CLIENT GETREDIR; CLIENT TRACKINGINFO; CLIENT UNBLOCK 999; CLIENT REPLY on; HELLO 2; HELLO 9; SELECT 0; SELECT 99; SELECT x
+COMMAND; COMMAND COUNT; COMMAND DOCS get; COMMAND INFO get; COMMAND LIST; COMMAND GETKEYS get a; CONFIG GET port; CONFIG GET
+CONFIG GET hash-max-listpack-entries; CONFIG SET slowlog-max-len 100; CONFIG SET nosuch 1; INFO server; SLOWLOG LEN; SLOWLOG GET
+SLOWLOG RESET; LATENCY LATEST; LATENCY RESET; LATENCY HISTORY x; LATENCY DOCTOR; MEMORY USAGE k; MEMORY STATS; ACL WHOAMI; ACL LIST
+ACL CAT; ACL CAT nosuch; ACL SETUSER u1 on; ACL GETUSER u1; ACL DELUSER u1; ACL DRYRUN default get k; AUTH x; AUTH; PUBLISH c m
+PUBSUB CHANNELS; PUBSUB NUMSUB; PUBSUB NUMPAT; SET k v; GET k; MSET a 1 b 2 c 3; MGET a b c; DEL a b c; DBSIZE; KEYS *; SCAN 0
+RANDOMKEY; FLUSHALL; EXISTS k; SCRIPT LOAD return; SCRIPT EXISTS abc; EVAL redis.call("TIME") 0; FUNCTION LIST; SWAPDB 1 2; LASTSAVE
+LOLWUT; ROLE; MULTI; EXEC; DISCARD; EXEC; WATCH a; UNWATCH; MULTI; SET a 1; PING; CLIENT ID; EXEC; MULTI; GET; EXEC; MULTI; MULTI
+DISCARD; MULTI; PING; EXEC; MULTI; TIME; LPUSH a x; EXEC; GET; NOSUCH; LPUSH a b; OBJECT HELP; MODULE LIST; MONITOR X; RESET
+BLPOP l 0.01; BLMPOP 0.01 2 x y LEFT; SUBSCRIBE ch; UNSUBSCRIBE ch; PSUBSCRIBE p*; PUNSUBSCRIBE p*; SSUBSCRIBE ch; SUNSUBSCRIBE ch
+'''
+
+
+def calls(connection):
+    """{command: (calls, rejected, failed)}"""
+    rows = {}
+    for name, text in info(connection, 'commandstats')['Commandstats'].items():
+        fields = dict(field.split('=') for field in text.split(','))
+        rows[name[len('cmdstat_'):]] = tuple(int(fields[field]) for field in ('calls', 'rejected_calls', 'failed_calls'))
+    return rows
+
+
+@suite.case('statistics of commands count those that the proxy answers as redis-server does')
+def _(run):
+    def body(theirs, ours, cluster):
+        shown = []
+        for connection in (theirs, ours):
+            connection.call('CONFIG', 'RESETSTAT')
+            for request in ANSWERED.strip().replace('\n', ';').split(';'):
+                connection.call(*request.split())
+            total = int(info(connection, 'stats')['Stats']['total_commands_processed'])
+            rows = calls(connection)
+            check_equal(total + 1, sum(row[0] for row in rows.values()), 'total_commands_processed, and the INFO that asked for it')
+            times = [name[len('latency_percentiles_usec_'):] for name in info(connection, 'latencystats')['Latencystats']]
+            histograms = {name.decode(): dict(zip(about[::2], about[1::2]))[b'calls']
+                          for name, about in zip(*[iter(connection.get('LATENCY', 'HISTOGRAM'))] * 2)}
+            shown.append((rows, sorted(times), {name: count for name, count in histograms.items() if name not in ('info', 'latency|histogram')}))
+        check_equal(shown[1][0], shown[0][0], 'INFO commandstats')
+        check_equal(shown[1][1], shown[0][1], 'INFO latencystats')
+        check_equal(shown[1][2], shown[0][2], 'LATENCY HISTOGRAM')
+        ours.call('PING'), ours.call('CLIENT', 'LIST')
+        check(b'ping' in ours.get('LATENCY', 'HISTOGRAM', 'ping') and b'client|list' in ours.get('LATENCY', 'HISTOGRAM', 'client'), 'by name')
+        ours.call('CONFIG', 'RESETSTAT')
+        check_equal([name for name in calls(ours) if name != 'config|resetstat'], [], 'after CONFIG RESETSTAT')
+    with_both(body)
+
+
 if __name__ == '__main__':
     suite.main()
