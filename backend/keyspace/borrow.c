@@ -65,6 +65,23 @@ size_t borrow_memory(size_t rows, size_t bytes)
     return rows * ROW_MEMORY + bytes;
 }
 
+/* The memory of what is foretold has changed. */
+static void count_foretold(struct borrow *borrow)
+{
+    size_t bytes = borrow->foretold ? foretold_memory(borrow->foretold) : 0;
+    tally_remove(&borrow->tally, borrow->foretold_held);
+    tally_add(&borrow->tally, bytes);
+    borrow->foretold_held = bytes;
+}
+
+void borrow_begin(struct borrow *borrow)
+{
+    if (borrow->foretold)
+        foretold_begin(borrow->foretold);
+    borrow->has_foretold_scanned = false;
+    count_foretold(borrow);
+}
+
 void borrow_clear(struct borrow *borrow)
 {
     size_t cursor = 0;
@@ -75,6 +92,7 @@ void borrow_clear(struct borrow *borrow)
     table_free(borrow->keys);
     borrow->keys = NULL;
     need_set_clear(&borrow->needs);
+    borrow_begin(borrow); /* what is foretold is in the pages of names */
     borrow_clear_all(borrow);
     while (borrow->arrivals) {
         struct arrival *next = borrow->arrivals->next;
@@ -96,22 +114,6 @@ void borrow_free(struct borrow *borrow)
     foretold_free(borrow->foretold);
     borrow->owner->tally = NULL;
     free(borrow);
-}
-
-/* The memory of what is foretold has changed. */
-static void count_foretold(struct borrow *borrow)
-{
-    size_t bytes = borrow->foretold ? foretold_memory(borrow->foretold) : 0;
-    tally_remove(&borrow->tally, borrow->foretold_held);
-    tally_add(&borrow->tally, bytes);
-    borrow->foretold_held = bytes;
-}
-
-void borrow_begin(struct borrow *borrow)
-{
-    if (borrow->foretold)
-        foretold_begin(borrow->foretold);
-    count_foretold(borrow);
 }
 
 static struct foretold *foretold_of(struct borrow *borrow)
@@ -238,6 +240,9 @@ static void need_next_keys(struct call *call, const struct entry *entry, enum lo
     room = in_memory < room ? in_memory : room;
     if (!borrow->foretold)
         return;
+    if (!borrow->has_foretold_scanned)
+        borrow_foretell_scanned(borrow, borrow->foretold);
+    borrow->has_foretold_scanned = true;
     foretold_next(borrow->foretold, entry->key, room < UINT32_MAX ? (uint32_t)room : UINT32_MAX,
                   need_foretold, &like);
     count_foretold(borrow);

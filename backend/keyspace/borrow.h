@@ -31,12 +31,13 @@ struct borrow {
     struct list wants; /* the wait of the command's session, while something is needed (reader.h) */
     struct arrival *arrivals; /* rows that were fetched, oldest first */
     struct arrival **arrivals_end;
-    size_t bytes;         /* of arrivals */
-    struct tally tally;   /* of all that the transaction holds at this shard, locks included */
-    size_t held;          /* in the tally: what borrow_clear frees, besides needs */
-    size_t foretold_held; /* in the tally: of `foretold` */
-    bool is_dirty;        /* a watched key has changed */
-    bool is_closed;       /* the command can no longer be rolled back */
+    size_t bytes;              /* of arrivals */
+    struct tally tally;        /* of all that the transaction holds at this shard, locks included */
+    size_t held;               /* in the tally: what borrow_clear frees, besides needs */
+    size_t foretold_held;      /* in the tally: of `foretold` */
+    bool is_dirty;             /* a watched key has changed */
+    bool is_closed;            /* the command can no longer be rolled back */
+    bool has_foretold_scanned; /* in this attempt: see borrow_foretell_scanned */
     /* a script wrote one of the keys that it declares, so all of them are locked for writing */
     bool has_declared;
     /* takes part in the locking of this partition's own keys */

@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
+#include "backend/keyspace/foretold.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "shared/byte_order.h"
@@ -12,6 +13,7 @@
 enum {
     SLOTS_BYTES = SLOT_COUNT / 8,
     ANSWER_BYTES = 1024 * 1024, /* names in an answer; the last name may exceed this */
+    PAGE_GROWTH = 3,            /* a page has so many times as many names as all before it */
 };
 
 /* A shard has fewer keys, and so the sum of all shards is no overflow. */
@@ -38,8 +40,9 @@ struct borrowed_shard {
     struct borrowed_shard *next;
     uint16_t slot; /* one of its slots */
     uint64_t keys;
-    uint32_t names; /* number of names that it has sent */
-    struct name_page *pages;
+    uint32_t names;          /* number of names that it has sent */
+    struct name_page *pages; /* oldest first */
+    struct name_page **pages_end;
     char slots[SLOTS_BYTES]; /* that it owns; a bit for each */
 };
 
@@ -52,6 +55,7 @@ struct borrowed_space {
     uint32_t missing;     /* … answers that have not come */
     struct borrowed_shard *shards;
     struct named_place *places;
+    bool is_scanned; /* names were fetched page by page */
 };
 
 static struct borrowed_space *find_space(const struct borrow *borrow, const struct space *space)
@@ -208,6 +212,7 @@ static void ask_owners_for_all(struct call *call, struct borrowed_space *all, en
         CHECK(shard);
         shard->slot = expected->slot;
         memcpy(shard->slots, expected->slots, SLOTS_BYTES);
+        shard->pages_end = &shard->pages;
         shard->next = all->shards;
         all->shards = shard;
         all->missing++;
@@ -287,6 +292,16 @@ struct bytes borrow_names_end(const struct call *call, const struct space *space
     return first;
 }
 
+/* A script that goes through many keys runs again for each page of names: so the pages grow. */
+static uint32_t page_names(const struct borrowed_space *all, uint32_t count)
+{
+    uint32_t fetched = 0;
+    for (const struct borrowed_shard *shard = all->shards; shard; shard = shard->next)
+        fetched += shard->names;
+    fetched = fetched < ALL_NAMES / PAGE_GROWTH ? PAGE_GROWTH * fetched : ALL_NAMES - 1;
+    return count > fetched ? count : fetched;
+}
+
 void borrow_names(struct call *call, const struct space *space, struct bytes row, uint32_t count)
 {
     const struct borrowed_space *all = find_space(call->borrow, space);
@@ -297,8 +312,7 @@ void borrow_names(struct call *call, const struct space *space, struct bytes row
             continue;
         struct need need = need_about(call, all, NEED_NAMES, shard->slot);
         char *question = arena_alloc(call->arena, 4 + end.len);
-        /* at least as many as before, so that a script that goes through many keys runs few times */
-        put_le32(question, count > shard->names ? count : shard->names);
+        put_le32(question, page_names(all, count));
         memcpy(question + 4, end.data, end.len);
         need.row = (struct bytes){question, 4 + end.len};
         borrow_need(call, &need);
@@ -397,8 +411,9 @@ static bool are_names(const struct borrowed_shard *shard, const struct need *nee
 }
 
 /* Answer to NAMES: u32 number of names, u32 length of the row that follows them, this row, effects. */
-static bool add_names(struct borrow *borrow, struct borrowed_shard *shard, const struct need *need,
-                      struct bytes answer, struct bytes *next)
+static bool add_names(struct borrow *borrow, struct borrowed_space *all,
+                      struct borrowed_shard *shard, const struct need *need, struct bytes answer,
+                      struct bytes *next)
 {
     if (answer.len < 8 || answer.len - 8 < get_le32(answer.data + 4))
         return false;
@@ -411,13 +426,16 @@ static bool add_names(struct borrow *borrow, struct borrowed_shard *shard, const
     page->from = bytes_copy_to(&text, from);
     page->to = bytes_copy_to(&text, to);
     page->rows = bytes_copy_to(&text, rows);
-    page->next = shard->pages;
-    shard->pages = page;
+    page->next = NULL;
+    *shard->pages_end = page;
+    shard->pages_end = &page->next;
     shard->names += get_le32(answer.data);
     borrow_hold(borrow, sizeof *page + from.len + to.len + rows.len +
                             borrow_memory(get_le32(answer.data), rows.len));
     if (get_le32(need->row.data) == ALL_NAMES)
         *next = page->to;
+    else
+        all->is_scanned = true;
     return are_names(shard, need, page, get_le32(answer.data));
 }
 
@@ -433,7 +451,33 @@ bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct by
     if (need->kind == NEED_ALL)
         return take_count(all, shard, answer);
     return need->kind == NEED_PLACE ? add_place(borrow, all, shard, need, answer)
-                                    : add_names(borrow, shard, need, answer, next);
+                                    : add_names(borrow, all, shard, need, answer, next);
+}
+
+/* ---- foretelling ---- */
+
+static void foretell_page(struct foretold *foretold, struct bytes rows)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    enum effects_read result = effects_open(rows, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ) {
+        struct bytes space;
+        struct bytes key;
+        uint16_t slot;
+        if (decode_metadata_key(effect.key, &space, &slot, &key))
+            foretold_add_item(foretold, key);
+    }
+}
+
+void borrow_foretell_scanned(const struct borrow *borrow, struct foretold *foretold)
+{
+    for (const struct borrowed_space *all = borrow->spaces; all; all = all->next)
+        for (const struct borrowed_shard *shard = all->shards; shard && all->is_scanned;
+             shard = shard->next)
+            for (const struct name_page *page = shard->pages; page; page = page->next)
+                foretell_page(foretold, page->rows);
 }
 
 /* ---- installing ---- */

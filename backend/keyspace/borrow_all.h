@@ -40,6 +40,8 @@ void borrow_each_run(const struct call *call,
 
 void borrow_clear_all(struct borrow *borrow);
 void borrow_install_all(struct borrow *borrow, struct partition *partition);
+/* Adds the names that were fetched for SCAN, because a script uses the keys that it will get next as it used the last ones. */
+void borrow_foretell_scanned(const struct borrow *borrow, struct foretold *foretold);
 
 /* ---- for the coordinator ---- */
 

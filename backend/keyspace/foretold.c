@@ -15,6 +15,7 @@ enum {
     KEY_MAX = 256,
     DIGITS_MAX = 15,
     KINDS_MAX = 64,
+    AHEAD_GROWTH = 4,   /* so many times as many keys are foretold each time */
     GAP_MAX = 64,       /* between two numbers: keys between them may be of this shard */
     SKIPPED_MAX = 1000, /* keys in succession that are here already */
     PLACE_BYTES = TABLE_ENTRY_BYTES + 32, /* of an item in the table, with a copy of a short text */
@@ -100,7 +101,7 @@ static char *keep_item_text(struct foretold *foretold, size_t len)
     return kept->data;
 }
 
-static void add_listed(struct foretold *foretold, struct bytes item)
+void foretold_add_item(struct foretold *foretold, struct bytes item)
 {
     if (!item.len || item.len > ITEM_MAX)
         return;
@@ -123,7 +124,7 @@ void foretold_add_reply(struct foretold *foretold, struct bytes frame)
     memcpy(copy, frame.data, frame.len);
     while (at < frame.len && resp_value_next((struct bytes){copy, frame.len}, &at, &value))
         if (value.type == '$' && !value.is_null)
-            add_listed(foretold, value.text);
+            foretold_add_item(foretold, value.text);
 }
 
 void foretold_add_words(struct foretold *foretold, const struct bytes *words, uint32_t count)
@@ -133,7 +134,7 @@ void foretold_add_words(struct foretold *foretold, const struct bytes *words, ui
         len += words[i].len;
     char *copy = count > 1 ? keep_item_text(foretold, len) : NULL;
     for (uint32_t i = 0; copy && i < count; i++)
-        add_listed(foretold, bytes_copy_to(&copy, words[i]));
+        foretold_add_item(foretold, bytes_copy_to(&copy, words[i]));
 }
 
 /* The place of the item behind its last occurrence; 0: it is none. */
@@ -308,8 +309,10 @@ void foretold_next(struct foretold *foretold, struct bytes key, uint32_t max, fo
     if (!kind)
         return;
     mark_used(foretold, kind);
-    kind->ahead = kind->ahead ? 2 * kind->ahead : 1;
-    kind->ahead = kind->ahead < max ? kind->ahead : max;
+    uint32_t ahead = kind->ahead ? kind->ahead : 1;
+    if (kind->ahead)
+        ahead = ahead < max / AHEAD_GROWTH ? AHEAD_GROWTH * ahead : max;
+    kind->ahead = ahead < max ? ahead : max;
     if (kind->is_number)
         foretell_numbers(kind, number, kind->ahead, on_key, owner);
     else

@@ -26,14 +26,14 @@ static void check_next(struct foretold *foretold, const char *key, uint32_t max,
     ck_assert_str_eq(found, expected);
 }
 
-START_TEST(items_follow_in_twice_as_many)
+START_TEST(items_follow_in_four_times_as_many)
 {
     struct foretold *foretold = foretold_new();
     foretold_add_reply(foretold,
-                       bytes_of("*6\r\n$1\r\na\r\n$1\r\nb\r\n$2\r\nc!\r\n$1\r\nd\r\n$1\r\ne\r\n"
-                                "$1\r\nf\r\n"));
+                       bytes_of("*8\r\n$1\r\na\r\n$1\r\nb\r\n$2\r\nc!\r\n$1\r\nd\r\n$1\r\ne\r\n"
+                                "$1\r\nf\r\n$1\r\ng\r\n$1\r\nh\r\n"));
     check_next(foretold, "j:a:x", 100, "j:b:x");
-    check_next(foretold, "j:b:x", 100, "j:d:x j:e:x");
+    check_next(foretold, "j:b:x", 100, "j:d:x j:e:x j:f:x j:g:x");
     check_next(foretold, "j:b:y", 100, "j:d:y");
     check_next(foretold, "j:b:x", 1, "j:d:x");
     foretold_begin(foretold);
@@ -57,12 +57,23 @@ START_TEST(nested_pages_are_one_list)
 }
 END_TEST
 
+START_TEST(names_that_a_scan_will_reply_follow_the_reply)
+{
+    struct foretold *foretold = foretold_new();
+    foretold_add_reply(foretold, bytes_of("*1\r\n$4\r\nkey1\r\n"));
+    foretold_add_item(foretold, bytes_of("key1"));
+    foretold_add_item(foretold, bytes_of("key7"));
+    check_next(foretold, "key1", 100, "key7");
+    foretold_free(foretold);
+}
+END_TEST
+
 START_TEST(numbers_follow)
 {
     struct foretold *foretold = foretold_new();
     check_next(foretold, "n:1:x", 100, "");
     check_next(foretold, "n:3:x", 100, "n:4:x");
-    check_next(foretold, "n:5:x", 100, "n:6:x n:7:x");
+    check_next(foretold, "n:5:x", 100, "n:6:x n:7:x n:8:x n:9:x");
     check_next(foretold, "n:2:x", 100, "");
     check_next(foretold, "n:3:x", 100, "n:4:x");
     check_next(foretold, "n:900:x", 100, "");
@@ -92,8 +103,9 @@ int main(void)
 {
     Suite *suite = suite_create("foretold");
     TCase *tests = tcase_create("keys");
-    tcase_add_test(tests, items_follow_in_twice_as_many);
+    tcase_add_test(tests, items_follow_in_four_times_as_many);
     tcase_add_test(tests, nested_pages_are_one_list);
+    tcase_add_test(tests, names_that_a_scan_will_reply_follow_the_reply);
     tcase_add_test(tests, numbers_follow);
     tcase_add_test(tests, kinds_are_limited);
     suite_add_tcase(suite, tests);
