@@ -40,7 +40,10 @@ WORDS = [
     (r'(?i)\btak(en|es|e) back\b|take_back', 'roll back', 'backend docs'),
     (r'\bupkeep|UPKEEP|\bshelf', 'maintenance, backup catalog', EVERYWHERE),
     (r'\bdrafts?\b|draft_', 'request generator', 'tests/sim'),
-    (r'[=!]= ERR_STORE', 'is_read_failure(): a row may also be uncached', 'backend/keyspace backend/commands backend/partition backend/script'),
+    (r'\bERR_UNCACHED\b', 'ERR_RETRY (storage/retry.h): above storage a command waits, whatever it waits for',
+     'backend/context backend/keyspace backend/rank backend/session backend/transaction backend/dispatch backend/slots backend/partition backend/commands backend/script'),
+    (r'reader_wait|\brow_wait\b', 'struct retry', EVERYWHERE),
+    (r'[=!]= ERR_STORE', 'is_read_failure(): the command may also wait', 'backend/keyspace backend/commands backend/partition backend/script'),
 ]
 # This file, generated or foreign texts, and examples of bad sentences.
 NOT_OURS = ('tests/lint/words.py', 'docs/benchmarks/', 'docs/images/', 'docs/commands.md', 'shared/command/commands_server.def', 'docs/internals/glossary.md', 'docs/CONTRIBUTING.md')
