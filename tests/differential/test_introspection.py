@@ -3,7 +3,7 @@
 
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal, wait_for
-from support.resp import Connection
+from support.resp import Connection, value
 
 suite = Suite(__doc__)
 
@@ -126,6 +126,20 @@ def _(run):
         check(b'ping' in ours.get('LATENCY', 'HISTOGRAM', 'ping') and b'client|list' in ours.get('LATENCY', 'HISTOGRAM', 'client'), 'by name')
         ours.call('CONFIG', 'RESETSTAT')
         check_equal([name for name in calls(ours) if name != 'config|resetstat'], [], 'after CONFIG RESETSTAT')
+    with_both(body)
+
+
+@suite.case('SLOWLOG has no command for the time that it waited for elements')
+def _(run):
+    def body(theirs, ours, cluster):
+        for connection in (theirs, ours):
+            connection.call('CONFIG', 'SET', 'slowlog-log-slower-than', '150000')
+            connection.call('SLOWLOG', 'RESET')
+            for request in ('BLPOP l 0.2', 'BLPOP l m n o p 0.2', 'BLMOVE l x LEFT LEFT 0.2', 'BZPOPMIN z 0.2',
+                            'XREAD BLOCK 200 STREAMS s t u 0 0 0', 'WAIT 1 200'):
+                connection.call(*request.split())
+            logged = [entry[3][0] for entry in value(connection.call('SLOWLOG', 'GET'))]
+            check_equal([name for name in logged if name in (b'BLPOP', b'BLMOVE', b'BZPOPMIN', b'XREAD', b'WAIT')], [], connection.address)
     with_both(body)
 
 
