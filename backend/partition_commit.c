@@ -30,7 +30,8 @@ bool partition_read_header(struct partition *partition)
         err == ERR_NOT_FOUND || (err == OK && decode_batch_header(slice_bytes(&value), &header));
     if (err == OK)
         slice_release(&value);
-    if (!good)
+    if (!good ||
+        !partition_store_log_id(storage_store(partition->storage), &partition->batch.log_id))
         return false;
     partition->batch.index = header.index;
     hybrid_clock_begin(&partition->batch.hybrid, header.hybrid);

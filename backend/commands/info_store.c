@@ -72,6 +72,9 @@ void info_persistence(const struct call *call, struct out *out)
                "aof_rewrites_consecutive_failures:0\r\naof_last_cow_size:0\r\n"
                "module_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
                compaction_is_running(compaction), written);
+    out_printf(out,
+               "log_id:%016" PRIx64 "\r\nlog_index:%" PRIu64 "\r\nlog_hybrid_us:%" PRIu64 "\r\n",
+               partition->batch.log_id, partition->batch.index, partition->batch.hybrid.announced);
     print_compaction(compaction, out);
     print_pace(pace_figures(partition->process->pace), out);
     print_ranks(partition->caches.rebuild, out);

@@ -141,6 +141,7 @@ struct partition_batch {
     uint64_t commands;  /* commands that wrote into the open batch */
     uint64_t closed_us; /* when the batch in flight was closed; monotonic */
     struct hybrid_clock hybrid;
+    uint64_t log_id; /* partition_store_log_id */
     struct pace_latency latency;
 };
 

@@ -1,5 +1,6 @@
 #include "backend/peer/frame.h"
 
+#include "backend/context/hybrid_clock.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
 #include "shared/out.h"
@@ -12,13 +13,15 @@ enum {
     CLOCK_BYTES = 8,
 };
 
-void peer_frame_write(struct out *out, uint8_t kind, uint64_t id, struct bytes payload)
+void peer_frame_write(struct out *out, const struct peer_frame *frame)
 {
     char header[PEER_FRAME_HEADER_BYTES] = {0};
+    struct bytes payload = frame->payload;
     CHECK(payload.len <= PEER_PAYLOAD_MAX);
     put_le32(header, (uint32_t)payload.len);
-    header[4] = (char)kind;
-    put_le64(header + 8, id);
+    header[4] = (char)frame->kind;
+    put_le64(header + 8, frame->id);
+    put_le64(header + 16, frame->hybrid);
     out_write(out, header, sizeof header);
     out_write(out, payload.data, payload.len);
 }
@@ -30,7 +33,9 @@ enum peer_decoded peer_frame_read(const char *data, size_t len, struct peer_fram
     if (len < PEER_FRAME_HEADER_BYTES)
         return PEER_FRAME_MORE;
     uint32_t payload_len = get_le32(data);
-    if (payload_len > PEER_PAYLOAD_MAX || data[4] == 0 || data[5] || data[6] || data[7])
+    uint64_t hybrid = get_le64(data + 16);
+    if (payload_len > PEER_PAYLOAD_MAX || data[4] == 0 || data[5] || data[6] || data[7] ||
+        hybrid > HYBRID_MAX)
         return PEER_FRAME_BAD;
     *size = PEER_FRAME_HEADER_BYTES + payload_len;
     if (len < *size)
@@ -38,6 +43,7 @@ enum peer_decoded peer_frame_read(const char *data, size_t len, struct peer_fram
     *frame = (struct peer_frame){
         .kind = (uint8_t)data[4],
         .id = get_le64(data + 8),
+        .hybrid = hybrid,
         .payload = {data + PEER_FRAME_HEADER_BYTES, payload_len},
     };
     return PEER_FRAME_WHOLE;

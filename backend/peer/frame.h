@@ -6,10 +6,11 @@
  * from the backend that connected to the backend that accepted; replies go back, each with the id of its request, in
  * any order.
  *
- *   frame     ┌────────────┬────────┬─────────┬───────────────┬─────────┐
- *             │ 0 length   │ 4 kind │ 5 zero  │ 8 request id  │ 16      │
- *             │ u32        │ u8     │ 3 bytes │ u64           │ payload │ `length` bytes, at most PEER_PAYLOAD_MAX
- *             └────────────┴────────┴─────────┴───────────────┴─────────┘
+ *   frame     ┌────────────┬────────┬─────────┬───────────────┬────────────┬─────────┐
+ *             │ 0 length   │ 4 kind │ 5 zero  │ 8 request id  │ 16 hybrid  │ 24      │
+ *             │ u32        │ u8     │ 3 bytes │ u64           │ u64        │ payload │ `length` bytes, at most PEER_PAYLOAD_MAX
+ *             └────────────┴────────┴─────────┴───────────────┴────────────┴─────────┘
+ *             hybrid: time of the newest effect that the sender may have seen (hybrid_clock.h)
  *
  *   identity  ┌──────────┬─────────────┬─────────────┬───────────────┐
  *             │ 0 format │ 1 map epoch │ 9 map hash  │ 17 log index  │ run id, shard, address, version:
@@ -45,8 +46,8 @@ struct out;
 
 enum {
     /* Raised by each change after which backends of different versions would misunderstand each other. Both must have the same. */
-    PEER_PROTOCOL = 5,
-    PEER_FRAME_HEADER_BYTES = 16,
+    PEER_PROTOCOL = 6,
+    PEER_FRAME_HEADER_BYTES = 24,
     PEER_PAYLOAD_MAX = 64 * 1024 * 1024,
     PEER_ECHO_HEADER_BYTES = 4,
     PEER_RUN_ID_MAX = 40,
@@ -71,6 +72,7 @@ enum peer_kind {
 struct peer_frame {
     uint8_t kind; /* enum peer_kind, or a kind of a newer version */
     uint64_t id;
+    uint64_t hybrid;      /* at most HYBRID_MAX */
     struct bytes payload; /* borrowed */
 };
 
@@ -81,7 +83,7 @@ enum peer_decoded {
 };
 
 /* Appends a frame of at most PEER_PAYLOAD_MAX bytes of payload. */
-void peer_frame_write(struct out *out, uint8_t kind, uint64_t id, struct bytes payload);
+void peer_frame_write(struct out *out, const struct peer_frame *frame);
 /* Reads the frame at the front of data[0..len); *size is its length with its header, 0 while unknown. */
 enum peer_decoded peer_frame_read(const char *data, size_t len, struct peer_frame *frame,
                                   size_t *size);

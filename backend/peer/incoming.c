@@ -1,5 +1,6 @@
 #include "backend/peer/incoming.h"
 
+#include "backend/context/hybrid_clock.h"
 #include "backend/peer/messages.h"
 #include "shared/byte_order.h"
 #include "shared/log.h"
@@ -31,7 +32,11 @@ static void reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id, str
         incoming->is_broken = true;
         return;
     }
-    peer_frame_write(stream_out(incoming->stream), kind, id, payload);
+    peer_frame_write(stream_out(incoming->stream),
+                     &(struct peer_frame){.kind = kind,
+                                          .id = id,
+                                          .hybrid = hybrid_clock_now(incoming->self->hybrid),
+                                          .payload = payload});
     stream_send(incoming->stream);
     metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_BYTES_OUT,
                PEER_FRAME_HEADER_BYTES + payload.len);
@@ -220,6 +225,7 @@ static size_t incoming_received(void *owner, struct block *block, const char *da
         enum peer_decoded decoded = peer_frame_read(data + used, len - used, &frame, &size);
         if (decoded == PEER_FRAME_WHOLE) {
             metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_BYTES_IN, size);
+            hybrid_clock_hear(incoming->self->hybrid, frame.hybrid);
             run_request_frame(incoming, &frame);
             used += size;
             continue;

@@ -2,6 +2,7 @@
 
 #include "backend/context/backend_metrics.h"
 #include "backend/context/cluster_clock.h"
+#include "backend/context/hybrid_clock.h"
 #include "shared/backoff.h"
 #include "shared/clock.h"
 #include "shared/log.h"
@@ -52,7 +53,11 @@ static void lose_requests(struct peer_link *link)
 
 static void write_frame(struct peer_link *link, uint8_t kind, uint64_t id, struct bytes payload)
 {
-    peer_frame_write(stream_out(link->stream), kind, id, payload);
+    peer_frame_write(stream_out(link->stream),
+                     &(struct peer_frame){.kind = kind,
+                                          .id = id,
+                                          .hybrid = hybrid_clock_now(link->self->hybrid),
+                                          .payload = payload});
     stream_send(link->stream);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_REQUESTS, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_BYTES_OUT,
@@ -363,6 +368,7 @@ static size_t handle_peer_reply(struct peer_link *link, const char *data, size_t
         return 0;
     }
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_BYTES_IN, size);
+    hybrid_clock_hear(link->self->hybrid, frame.hybrid);
     deliver_reply(link, &frame);
     return size;
 }

@@ -30,6 +30,7 @@
 enum { PEER_REASON_MAX = 256 };
 
 struct cluster_clock;
+struct hybrid_clock;
 struct loop;
 struct labels;
 struct peer_incoming;
@@ -64,6 +65,7 @@ struct peer_self {
     struct labels *links;        /* metrics by shard */
     uint32_t thread;             /* index of the partition, for `links` */
     struct cluster_clock *clock; /* hears the clocks of peers; NULL: none does */
+    struct hybrid_clock *hybrid; /* of the partition */
     struct peer_options options;
     struct peer_identity identity; /* log_index, wall_us: see peer_self_encode */
     uint32_t *listeners;           /* counts links with `listens` */

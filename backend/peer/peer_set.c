@@ -94,6 +94,7 @@ struct peer_set *peer_set_new(const struct peer_host *host)
                                      .links = host->links,
                                      .thread = host->thread,
                                      .clock = host->clock,
+                                     .hybrid = host->hybrid,
                                      .current_index = host->current_index,
                                      .requests = host->requests,
                                      .listeners = &peers->listeners,

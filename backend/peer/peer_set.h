@@ -47,6 +47,7 @@ struct peer_host {
     struct labels *links;        /* metrics by shard (backend_metrics.h) */
     uint32_t thread;             /* index of the partition, for `links` */
     struct cluster_clock *clock; /* of the process; NULL: the partition uses the system's clock */
+    struct hybrid_clock *hybrid; /* of the partition; hears the times of others */
     const char *run_id;
     const char *version;
     uint64_t (*current_index)(void *owner); /* returns the index of the last batch */

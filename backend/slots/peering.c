@@ -68,6 +68,7 @@ struct peer_set *peering_new(struct partition *partition)
         .links = partition->process->labelled.links,
         .thread = partition->index,
         .clock = partition->process->clock,
+        .hybrid = &partition->batch.hybrid,
         .run_id = partition->process->run_id,
         .version = SCREE_VERSION,
         .current_index = batch_index,

@@ -2,6 +2,7 @@
 
 #include "backend/format/effects.h"
 #include "backend/storage/orphan.h"
+#include "shared/clock.h"
 #include "shared/error.h"
 
 #include <inttypes.h>
@@ -40,25 +41,48 @@ struct storage *partition_store_open_raw(struct store_env *env, const struct bac
     return open_at(env, config, path, NULL, error, size);
 }
 
-bool partition_store_format(struct store *store, uint64_t *format)
+/* The number in a system row; 0: there is no row. False: it cannot be read. */
+static bool read_u64_row(struct store *store, struct bytes key, uint64_t *number)
 {
     struct slice value;
-    *format = 0;
-    int err = store_get(store, CF_SYSTEM, BYTES(SYSTEM_FORMAT), &value);
+    *number = 0;
+    int err = store_get(store, CF_SYSTEM, key, &value);
     if (err == ERR_NOT_FOUND)
         return true;
-    bool good = err == OK && decode_u64(slice_bytes(&value), format);
+    bool good = err == OK && decode_u64(slice_bytes(&value), number);
     if (err == OK)
         slice_release(&value);
     return good;
 }
 
-static bool set_format(struct storage *storage, char *error, size_t size)
+bool partition_store_format(struct store *store, uint64_t *format)
+{
+    return read_u64_row(store, BYTES(SYSTEM_FORMAT), format);
+}
+
+bool partition_store_log_id(struct store *store, uint64_t *id)
+{
+    return read_u64_row(store, BYTES(SYSTEM_LOG_ID), id);
+}
+
+static uint64_t new_log_id(void)
+{
+    uint64_t id;
+    do
+        clock_random_bytes(&id, sizeof id);
+    while (id == 0);
+    return id;
+}
+
+/* Writes a new name of the log, and this data format unless it is 0. */
+static bool write_names(struct storage *storage, uint64_t format, char *error, size_t size)
 {
     struct arena arena;
     arena_init(&arena);
     struct effects *effects = effects_new();
-    effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, DATA_FORMAT));
+    if (format)
+        effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, format));
+    effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_LOG_ID), encode_u64(&arena, new_log_id()));
     /* flushed, because programs of the older format cannot read this WAL */
     bool good = storage_write(storage, effects, true, error, size) == OK &&
                 storage_flush(storage, error, size) == OK;
@@ -67,11 +91,18 @@ static bool set_format(struct storage *storage, char *error, size_t size)
     return good;
 }
 
+bool partition_store_rename_log(struct storage *storage, char *error, size_t size)
+{
+    return write_names(storage, 0, error, size);
+}
+
 /* Format 1 had RocksDB's WAL, which is flushed to files when the store is opened; nothing else differs. */
 static bool check_format(struct storage *storage, const char *name, char *error, size_t size)
 {
     uint64_t format;
-    if (!partition_store_format(storage_store(storage), &format)) {
+    uint64_t log_id;
+    if (!partition_store_format(storage_store(storage), &format) ||
+        !partition_store_log_id(storage_store(storage), &log_id)) {
         (void)snprintf(error, size, "%s: its data format cannot be read", name);
         return false;
     }
@@ -84,7 +115,8 @@ static bool check_format(struct storage *storage, const char *name, char *error,
             name, format, DATA_FORMAT);
         return false;
     }
-    return format == DATA_FORMAT || set_format(storage, error, size);
+    bool is_whole = format == DATA_FORMAT && log_id && !storage_has_lost(storage);
+    return is_whole || write_names(storage, DATA_FORMAT, error, size);
 }
 
 struct storage *partition_store_open(struct store_env *env, const struct backend_config *config,

@@ -15,6 +15,7 @@
 /* Keys of system rows that are one byte. */
 #define SYSTEM_HEADER "h"
 #define SYSTEM_FORMAT "v"
+#define SYSTEM_LOG_ID "l"
 #define SYSTEM_RANKS  "r" /* rank_rebuild.h; empty: there are no rank trees of older programs */
 
 /* The options of a partition's store, without path and filter. */
@@ -28,3 +29,8 @@ struct storage *partition_store_open_raw(struct store_env *env, const struct bac
                                          const char *path, char *error, size_t size);
 /* The data format; 0: none yet. False: it cannot be read. */
 bool partition_store_format(struct store *store, uint64_t *format);
+/* The name of the log whose batches made the store, a random number; 0: none yet. False: it cannot be read. A log gets another name when
+ * batches that were readable may be gone: in a restored store, and after its damage. So with its name an index means one batch. */
+bool partition_store_log_id(struct store *store, uint64_t *id);
+/* Gives the log of a store another name. False and the reason in error[size]. */
+bool partition_store_rename_log(struct storage *storage, char *error, size_t size);

@@ -322,6 +322,11 @@ int storage_read_wal(struct storage *storage, replay_fn *read, void *owner, char
     return err == ERR_NOT_FOUND ? OK : err;
 }
 
+bool storage_has_lost(const struct storage *storage)
+{
+    return wal_has_lost(storage->wal);
+}
+
 bool storage_is_behind(const struct storage *storage)
 {
     return storage->is_behind;

@@ -73,6 +73,9 @@ int storage_checkpoint(struct storage *storage, const char *path, char *error, s
  * *is_reopened: the database was reopened, and the rows of all batches in the WAL are in the tables, unless storage_is_behind. */
 int storage_recover(struct storage *storage, bool *is_reopened, char *error, size_t size);
 
+/* Did the start drop batches of the WAL that readers may have seen (wal_has_lost)? */
+bool storage_has_lost(const struct storage *storage);
+
 /* As store_figure, with the WAL included in "disk_bytes", and with two more names: "wal_bytes", and
  * "wal_damaged_batches" (intact batches that were dropped at the start). */
 uint64_t storage_figure(struct storage *storage, const char *name);

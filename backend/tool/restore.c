@@ -298,6 +298,17 @@ static bool copy_file(struct restore *restore, const struct source *source,
     return true;
 }
 
+/* The batches that the store has made after the backup may be gone. */
+static bool rename_log(struct restore *restore, const char *dir)
+{
+    struct storage *storage =
+        partition_store_open_raw(restore->env, restore->config, dir, REASON(restore));
+    bool good = storage && partition_store_rename_log(storage, REASON(restore));
+    if (storage)
+        storage_close(storage);
+    return good;
+}
+
 static bool copy_shard(struct restore *restore, const struct target *target, size_t index)
 {
     const struct source *source = &restore->sources.items[index];
@@ -306,7 +317,8 @@ static bool copy_shard(struct restore *restore, const struct target *target, siz
                 path_make(dir, REASON(restore));
     for (size_t i = 0; good && i < source->manifest->count; i++)
         good = copy_file(restore, source, &source->manifest->files[i], dir);
-    good = good && (path_sync(dir) || disk_failed(dir, REASON(restore)));
+    good =
+        good && (path_sync(dir) || disk_failed(dir, REASON(restore))) && rename_log(restore, dir);
     if (good)
         (void)printf("%s: shard %s unchanged, %zu files\n", target->name, source->manifest->shard,
                      source->manifest->count);

@@ -502,6 +502,11 @@ uint64_t wal_damaged(const struct wal *wal)
     return wal->damaged_batches;
 }
 
+bool wal_has_lost(const struct wal *wal)
+{
+    return wal->damaged_batches || wal->has_gap;
+}
+
 uint64_t wal_bytes(const struct wal *wal)
 {
     return wal->bytes;

@@ -117,3 +117,5 @@ uint64_t wal_bytes_at(const char *path);
 uint64_t wal_bytes(const struct wal *wal); /* of all files, without what is reserved */
 /* Number of whole batches that were dropped at opening, after one that could not be read (wal_damaged). */
 uint64_t wal_damaged(const struct wal *wal);
+/* Were batches dropped at opening that readers may have seen: after one that could not be read, or after a gap? */
+bool wal_has_lost(const struct wal *wal);

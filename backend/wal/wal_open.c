@@ -124,6 +124,7 @@ static bool drop_gap(struct wal *wal, const struct wal_segment *before, struct l
     uint64_t bytes = file_size(before->fd) - before->bytes;
     for (struct list *node = at; node != &wal->files; node = node->next, files++)
         bytes += file_size(wal_segment_of(node)->fd);
+    wal->has_gap = true;
     wal_segment_path(path, wal->path, before->first);
     log_event(LOG_WARN, "wal_gap",
               "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64 " dropped_files=%u "

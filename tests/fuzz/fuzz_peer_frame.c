@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (peer_frame_read(at, size, &frame, &used) == PEER_FRAME_WHOLE) {
         struct out out;
         out_init(&out);
-        peer_frame_write(&out, frame.kind, frame.id, frame.payload);
+        peer_frame_write(&out, &frame);
         CHECK(out.bytes == used);
         char *bytes = malloc(used);
         CHECK(bytes);

@@ -1114,6 +1114,11 @@ def _(run):
         check(code == 0, 'the good one: %s' % said)
 
 
+def log_id(cluster, index):
+    with cluster.partition(index) as connection:
+        return connection.get('INFO', 'persistence').decode().split('log_id:')[1].split('\r')[0]
+
+
 @suite.case('a damaged partition is named and restored while the others of its process serve; a restore by root gives its files to the owner of the directory')
 def _(run):
     with BackupCatalog() as catalog, Cluster(1, 3, 1, backend_options=catalog.options) as cluster:
@@ -1122,6 +1127,7 @@ def _(run):
         for key in keys:
             client.get('SET', key, 'v')
         backup(client, 'b')
+        log_ids = [log_id(cluster, index) for index in range(3)]
         backend.stop()
         partition, owner = os.path.join(backend.data, 'partition-1'), 0
         if os.geteuid() == 0:
@@ -1167,6 +1173,8 @@ def _(run):
         for key in keys:
             wait_for(lambda: served(key), '%s to be served' % key)
         check_equal(backend.http('/readyz')[0], 200)
+        ids = [log_id(cluster, index) for index in range(3)]
+        check_equal([ids[index] == log_ids[index] for index in range(3)], [True, False, True], 'only the restored log has another name')
 
 
 @suite.case('kill -9 during a restore: the directory is not served until a new restore has completed')

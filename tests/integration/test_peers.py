@@ -15,9 +15,9 @@ from support.other_version import OtherVersion
 from support.relay import Relay
 from support.resp import ReplyError
 
-HEADER = struct.Struct('<IB3xQ')
+HEADER = struct.Struct('<IB3xQQ')
 STATUS, ECHO, DONE, FAILED = 1, 2, 128, 129
-PROTOCOL = '4'  # PEER_PROTOCOL of backend/peer/frame.h
+PROTOCOL = '6'  # PEER_PROTOCOL of backend/peer/frame.h
 
 suite = Suite(__doc__)
 
@@ -102,8 +102,8 @@ def connect_as_peer(cluster, index, shard='x'):
     return connection.sock
 
 
-def frame(kind, number, payload=b''):
-    return HEADER.pack(len(payload), kind, number) + payload
+def frame(kind, number, payload=b'', hybrid=0):
+    return HEADER.pack(len(payload), kind, number, hybrid) + payload
 
 
 def read_frame(sock):
@@ -115,8 +115,14 @@ def read_frame(sock):
                 raise EOFError
             data += piece
         return data
-    size, kind, number = HEADER.unpack(read(HEADER.size))
+    size, kind, number, _ = HEADER.unpack(read(HEADER.size))
     return kind, number, read(size)
+
+
+def batch_times(backend):
+    """Times of the batches in the log, oldest first."""
+    done = subprocess.run([backend.argv[0], '--dump-log', backend.data], capture_output=True, check=True)
+    return [int(line.split(b' ')[9]) for line in done.stdout.splitlines() if b' batch ' in line]
 
 
 def is_closed(sock):
@@ -147,6 +153,34 @@ def _(run):
             check_equal(cluster.call(1, 'SET', cluster.key_on(1), number), b'OK')
         wait_for(lambda: int(cluster.peers(0)[1]['b1p0']['log_index']) >= 20, 'the log index of another backend to come')
         check_equal(cluster.backends[0].http('/metrics')[1].count('\nscree_backend_peer_links_up 2\n'), 1, 'metric')
+
+
+@suite.case('a batch is later than what other shards have said, also at a third shard, and nothing expires by that')
+def _(run):
+    later_us = 4102444800000000  # the year 2100
+    with Peers() as cluster:
+        cluster.wait_linked()
+        for index in range(3):
+            cluster.call(index, 'SET', cluster.key_on(index), '1', 'EX', '1000')
+        sock = connect_as_peer(cluster, 0)
+        sock.sendall(frame(ECHO, 1, struct.pack('<I', 0), later_us))
+        check_equal(read_frame(sock), (DONE, 1, b''), 'the reply')
+        cluster.call(0, 'INCR', cluster.key_on(0))
+        check_equal(batch_times(cluster.backends[0])[-1], later_us + 1, 'the time after what was heard')
+
+        def is_later(index):
+            cluster.call(index, 'INCR', cluster.key_on(index))
+            return batch_times(cluster.backends[index])[-1] > later_us
+        for index in (1, 2):
+            wait_for(lambda at=index: is_later(at), 'the time to come to shard %d' % index)
+        for backend in cluster.backends:
+            times = [time for time in batch_times(backend) if time]
+            check(times == sorted(set(times)), 'times that grow: %r' % times)
+        for index in range(3):
+            check(0 < cluster.call(index, 'TTL', cluster.key_on(index)) <= 1000, 'a TTL')
+        sock = connect_as_peer(cluster, 0)
+        sock.sendall(frame(ECHO, 1, struct.pack('<I', 0), 1 << 63))
+        check(is_closed(sock), 'a frame with an impossible time')
 
 
 @suite.case('requests are answered in any order')

@@ -142,6 +142,43 @@ def _(run):
         check_equal(times, list(range(later_us + 1, later_us + 1 + len(times))), 'times after the newest before')
 
 
+def log_id(backend, cluster):
+    with cluster.partition(0) as client:
+        return client.get('INFO', 'persistence').decode().split('log_id:')[1].split('\r')[0]
+
+
+@suite.case('a log keeps its name over restarts, and gets another one after it was damaged')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        first = log_id(backend, cluster)
+        check(len(first) == 16 and int(first, 16), 'a name: ' + first)
+        with cluster.partition(0) as client:
+            for number in range(20):
+                client.get('SET', 'key:%d' % number, number)
+        backend.kill9()
+        backend.start()
+        check_equal(log_id(backend, cluster), first, 'after kill -9')
+        backend.stop()
+        backend.start()
+        check_equal(log_id(backend, cluster), first, 'after a stop')
+        with cluster.partition(0) as client:
+            for number in range(20):
+                client.get('SET', 'key:%d' % number, number)
+        backend.kill9()
+        path = max(glob.glob(os.path.join(backend.data, 'partition-0', '*.batches')))
+        with open(path, 'r+b') as file:
+            file.seek(1000)  # in the middle of a record
+            file.write(b'damage')
+        backend.start()
+        check(b' wal_damaged ' in backend.log(), 'the damage is logged')
+        second = log_id(backend, cluster)
+        check(second != first, 'a new name after damage')
+        backend.kill9()
+        backend.start()
+        check_equal(log_id(backend, cluster), second, 'the new name stays')
+
+
 @suite.case('a store of a newer data format is refused with the reason')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:

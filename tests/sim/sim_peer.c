@@ -117,6 +117,7 @@ void sim_peer_start(struct sim_peer *peer, const struct sim_peer_options *option
                                    .metrics = peer->metrics,
                                    .links = options->links,
                                    .thread = options->index,
+                                   .hybrid = &peer->hybrid,
                                    .run_id = "run",
                                    .version = "1",
                                    .current_index = no_index,

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "backend/context/hybrid_clock.h"
 #include "backend/peer/peer_set.h"
 #include "tests/sim/sim_relay.h"
 
@@ -13,6 +14,7 @@ struct sim_peer {
     struct loop *loop;
     struct listener *listener;
     struct metrics *metrics;
+    struct hybrid_clock hybrid;
     struct peer_set *set;
     char address[16];
 };

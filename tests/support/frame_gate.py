@@ -15,7 +15,7 @@ from support.cluster import free_ports
 
 PREPARE, APPLY = 4, 5
 MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE = 12, 13, 14, 15
-HEADER_BYTES = 16
+HEADER_BYTES = 24
 
 
 class Frames:

@@ -13,7 +13,7 @@ import threading
 
 from support.frame_gate import HEADER_BYTES, FrameGate, Frames, close
 
-HEADER = struct.Struct('<IB3sQ')
+HEADER = struct.Struct('<IB3sQQ')
 OFTEN = {1: 0.1, 3: 0.3, 6: 0.3, 11: 0.3, 128: 0.3, 129: 0.3}  # of frequent kinds a smaller part, so that transactions and moves reach all steps
 REQUESTS, REPLIES = range(1, 24), (128, 129)
 OLD_FRAMES = 64
@@ -21,8 +21,8 @@ EXTREME = (0, 1, 0x7f, 0xff, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, (1
 
 
 def with_payload(frame, payload, kind=None):
-    _, old_kind, zero, number = HEADER.unpack_from(frame)
-    return HEADER.pack(len(payload), old_kind if kind is None else kind, zero, number) + payload
+    _, old_kind, zero, number, hybrid = HEADER.unpack_from(frame)
+    return HEADER.pack(len(payload), old_kind if kind is None else kind, zero, number, hybrid) + payload
 
 
 class Spoiler:

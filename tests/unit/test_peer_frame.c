@@ -6,7 +6,7 @@
 #include "shared/out.h"
 #include "tests/unit/suite.h"
 
-static const char GOLDEN_FRAME[] = "\3\0\0\0\2\0\0\0\x8\7\6\5\4\3\2\1abc";
+static const char GOLDEN_FRAME[] = "\3\0\0\0\2\0\0\0\x8\7\6\5\4\3\2\1\x90\1\0\0\0\0\0\0abc";
 static const char GOLDEN_IDENTITY[] = "\1"
                                       "\7\0\0\0\0\0\0\0"
                                       "\x8\7\6\5\4\3\2\1"
@@ -40,7 +40,10 @@ START_TEST(a_frame_has_these_bytes)
     struct out out;
     char bytes[sizeof GOLDEN_FRAME - 1];
     out_init(&out);
-    peer_frame_write(&out, PEER_ECHO, 0x0102030405060708, BYTES("abc"));
+    peer_frame_write(&out, &(struct peer_frame){.kind = PEER_ECHO,
+                                                .id = 0x0102030405060708,
+                                                .hybrid = 0x0190,
+                                                .payload = BYTES("abc")});
     ck_assert_uint_eq(out.bytes, sizeof bytes);
     out_copy(&out, bytes);
     ck_assert_mem_eq(bytes, GOLDEN_FRAME, sizeof bytes);
@@ -61,6 +64,7 @@ START_TEST(a_frame_is_read_when_it_is_whole)
     ck_assert_uint_eq(size, sizeof GOLDEN_FRAME - 1);
     ck_assert_uint_eq(frame.kind, PEER_ECHO);
     ck_assert_uint_eq(frame.id, 0x0102030405060708);
+    ck_assert_uint_eq(frame.hybrid, 0x0190);
     ck_assert(bytes_equal(frame.payload, BYTES("abc")));
 }
 END_TEST
@@ -75,6 +79,12 @@ START_TEST(frames_that_are_too_long_or_have_other_bytes_are_refused)
         bytes[at] = at == 4 ? 0 : 5; /* at byte 3: a length of 83 MB */
         ck_assert_int_eq(peer_frame_read(bytes, sizeof bytes, &frame, &size), PEER_FRAME_BAD);
     }
+    memcpy(bytes, GOLDEN_FRAME, sizeof bytes);
+    bytes[23] = 0x40; /* the latest time that there is */
+    memset(bytes + 16, 0, 7);
+    ck_assert_int_eq(peer_frame_read(bytes, sizeof bytes, &frame, &size), PEER_FRAME_WHOLE);
+    bytes[16] = 1;
+    ck_assert_int_eq(peer_frame_read(bytes, sizeof bytes, &frame, &size), PEER_FRAME_BAD);
 }
 END_TEST
 
