@@ -10,6 +10,7 @@
  */
 #include "backend/format/tdigest.h"
 #include "backend/commands/module_value.h"
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
 #include "shared/check.h"
@@ -22,9 +23,20 @@
 
 static const struct bytes CENTROIDS_SUB = {"", 0};
 
+enum {
+    CENTROIDS_OF_WORK = 2, /* that a unit of work (call_goes_on) estimates or merges, about */
+};
+
 static void decode_digest(const struct entry *entry, struct tdigest *digest)
 {
     CHECK(tdigest_decode(entry->meta.payload, digest)); /* decode_metadata checks it */
+}
+
+/* A command may pass over many centroids, or over the same ones many times: for each of its values or sources. False: it has exceeded a
+ * limit, and the error was replied. */
+static bool may_pass(struct call *call, const struct centroids *centroids)
+{
+    return call_goes_on(call, BUDGET_ROW + centroids->count / CENTROIDS_OF_WORK);
 }
 
 /* Opens the digest. False: it does not exist or is none, and an error was replied. */
@@ -262,7 +274,8 @@ static bool merge_digest(struct call *call, struct source *source, uint32_t comp
         call_error_text(call, "ERR T-Digest: overflow detected");
         return false;
     }
-    if (!digest_load(call, &source->entry, &source->digest, scratch, &values))
+    if (!digest_load(call, &source->entry, &source->digest, scratch, &values) ||
+        !may_pass(call, &values) || !may_pass(call, sum))
         return false;
     tdigest_merge(scratch, compression, sum, &values, &merged);
     if (merged.count)
@@ -379,7 +392,7 @@ void cmd_tdigest_quantile(struct call *call)
     if (!quantiles)
         return;
     reply_array(&call->reply, call->argc - 2);
-    for (uint32_t i = 0; i < call->argc - 2; i++)
+    for (uint32_t i = 0; i < call->argc - 2 && may_pass(call, &centroids); i++)
         reply_double(&call->reply,
                      centroids.count
                          ? tdigest_value_at(&centroids, quantiles[i] * (double)centroids.weight)
@@ -395,7 +408,7 @@ void cmd_tdigest_cdf(struct call *call)
     if (!values)
         return;
     reply_array(&call->reply, call->argc - 2);
-    for (uint32_t i = 0; i < call->argc - 2; i++)
+    for (uint32_t i = 0; i < call->argc - 2 && may_pass(call, &centroids); i++)
         reply_double(&call->reply, centroids.count ? tdigest_below(&centroids, values[i]) /
                                                          (double)centroids.weight
                                                    : NAN);
@@ -426,7 +439,7 @@ static void reply_ranks(struct call *call, bool is_reverse)
     if (!values)
         return;
     reply_array(&call->reply, call->argc - 2);
-    for (uint32_t i = 0; i < call->argc - 2; i++)
+    for (uint32_t i = 0; i < call->argc - 2 && may_pass(call, &centroids); i++)
         reply_int(&call->reply, rank_of(&centroids, values[i], is_reverse));
 }
 
@@ -464,7 +477,7 @@ static void reply_by_rank(struct call *call, bool is_reverse)
     if (call->failed)
         return;
     reply_array(&call->reply, call->argc - 2);
-    for (uint32_t i = 2; i < call->argc; i++) {
+    for (uint32_t i = 2; i < call->argc && may_pass(call, &centroids); i++) {
         CHECK(number_parse_int64(call->argv[i], &rank));
         reply_double(&call->reply, value_with_rank(&centroids, (uint64_t)rank, is_reverse));
     }

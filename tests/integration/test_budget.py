@@ -298,6 +298,21 @@ def _(run):
             check_equal(client.get('EXISTS', 'd'), 0, 'the destination')
 
 
+@suite.case('a t-digest that is asked for many estimates, or merged many times, is ended by command-time-limit')
+def _(run):
+    with partition(**{'command-time-limit': '50ms'}) as cluster:
+        with cluster.partition(0) as client:
+            check_equal(client.get('TDIGEST.CREATE', 't', 'COMPRESSION', 1000), b'OK', 'CREATE')
+            for start in range(0, 40000, 2000):
+                check_equal(client.get('TDIGEST.ADD', 't', *range(start, start + 2000)), b'OK', 'ADD')
+            for name in ('QUANTILE', 'CDF', 'RANK', 'REVRANK', 'BYRANK', 'BYREVRANK'):
+                reply = client.get('TDIGEST.' + name, 't', *([0.5 if name == 'QUANTILE' else 20000] * 200000))
+                check('command-time-limit' in str(reply), 'TDIGEST.%s: %s' % (name, str(reply)[:100]))
+            reply = client.get('TDIGEST.MERGE', 'd', 20000, *(['t'] * 20000))
+            check('command-time-limit' in str(reply), 'TDIGEST.MERGE: %s' % str(reply)[:100])
+            check_equal(client.get('EXISTS', 'd'), 0, 'the destination')
+
+
 @suite.case('a command that gets no CPU for a time is not ended by command-time-limit')
 def _(run):
     with partition(**{'command-time-limit': '1500ms'}) as cluster:
