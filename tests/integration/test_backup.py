@@ -14,7 +14,7 @@ import threading
 import time
 
 from support.cluster import Cluster, binary, even_slots, metric, scan_all, slot_of, with_option, write_ini
-from support.harness import PATIENCE, Suite, check, check_equal, patience, sized, wait_for
+from support.harness import PATIENCE, Failure, Suite, check, check_equal, patience, sized, wait_for
 from support.moves import Direct, dumps, wait_settled
 from support.moves import fill as fill_types
 from support.resp import Connection, ReplyError, value
@@ -1215,6 +1215,85 @@ def _(run):
         check(code == 0, 'restore: %s' % text)
         with cluster:
             check_equal(cluster.connect().get('DBSIZE'), 4000, 'keys')
+
+
+def spoiled_file(rng, content, others):
+    """A store's file as an attacker may change it, with a manifest that fits."""
+    what = rng.randrange(6)
+    if what == 0:
+        return content[:rng.randrange(len(content) + 1)]
+    if what == 1:
+        return content + rng.randbytes(rng.choice((1, 100, 100000)))
+    if what == 2:
+        return rng.choice(others)
+    data = bytearray(content)
+    for _ in range(rng.choice((1, 4, 100))):
+        at = rng.randrange(len(data)) if what < 5 else max(0, len(data) - 1 - rng.randrange(200))  # the footer
+        data[at] = rng.choice((0, 0xff, rng.randrange(256)))
+    return bytes(data)
+
+
+@suite.case('files of a backup that are damaged, cut or another file, with a manifest that fits them, crash neither the restore nor the server')
+def _(run):
+    with BackupCatalog() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
+        with cluster.partition(0) as client:
+            fill(client)
+            backup(client, 'good')
+        good = os.path.join(catalog.of('good'), 'partition-0')
+        with open(os.path.join(good, 'MANIFEST.json')) as file:
+            manifest = json.load(file)
+        contents = {}
+        for item in manifest['files']:
+            with open(os.path.join(good, item['name']), 'rb') as file:
+                contents[item['name']] = file.read()
+        backend, served, refused = cluster.backends[0], 0, 0
+        backend.stop()
+        for _ in range(sized(8, long=300)):
+            folder = os.path.join(catalog.of('hostile'), 'partition-0')
+            shutil.copytree(good, folder)
+            spoiled = json.loads(json.dumps(manifest))
+            item = run.rng.choice(spoiled['files'])
+            content = spoiled_file(run.rng, contents[item['name']], list(contents.values()))
+            os.remove(os.path.join(folder, item['name']))
+            with open(os.path.join(folder, item['name']), 'wb') as file:
+                file.write(content)
+            item.update(size=len(content), sha256=hashlib.sha256(content).hexdigest())
+            text = json.dumps(spoiled)
+            with open(os.path.join(folder, 'MANIFEST.json'), 'w') as file:
+                file.write(text)
+            with open(os.path.join(folder, 'MANIFEST.sha256'), 'w') as file:
+                file.write('%s  MANIFEST.json\n' % hashlib.sha256(text.encode()).hexdigest())
+            shutil.rmtree(backend.data)
+            by_row = ['--map', cluster_map(catalog.path), '--shard', 'a'] if run.rng.random() < 0.5 else []
+            code, said = tool('--config', backend.config_path, '--restore', folder, *by_row)
+            run.debug('%s: %d: %s' % (item['name'], code, said[-200:]))
+            check(code in (0, 1), 'restore of %s gives %s: %s' % (item['name'], code, said))
+            shutil.rmtree(catalog.of('hostile'))
+            refused += code
+            if code == 0:
+                code, said = tool('--check-data', backend.data)
+                check(code in (0, 1), '--check-data after %s gives %s: %s' % (item['name'], code, said))
+                served += serve_anything(backend, cluster)
+        run.note('%d refused by the restore, %d served' % (refused, served))
+
+
+def serve_anything(backend, cluster):
+    """Starts the backend, which may refuse the data, and reads all keys; it must not crash. True: it served."""
+    try:
+        backend.start()
+    except Failure:
+        check(backend.child is None or backend.child.poll() in (None, 1), 'the backend ended: %s' % backend.log_tail())
+        if backend.alive():
+            backend.kill9()
+        backend.child = None
+        return False
+    with cluster.partition(0) as client:
+        for key in scan_all(client):
+            for command in (('TYPE', key), ('DUMP', key)):
+                client.call(*command)
+        check_equal(client.call('PING'), ('+', b'PONG'))
+    backend.kill9()
+    return True
 
 
 @suite.case('a changed byte in any file is found, and prevents a restore; so do missing or foreign files and shards')

@@ -7,17 +7,19 @@ transaction has named.
 """
 
 import random
+import struct
 import threading
 import time
 
 from support import harness
-from support.cluster import Cluster
-from support.frame_spoiler import FrameSpoiler
-from support.harness import Suite, check, check_equal, sized
+from support.cluster import Cluster, slot_of
+from support.frame_spoiler import HEADER, FrameSpoiler, Spoiler
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Closed
 
 THIRDS = ['0-5460', '5461-10922', '10923-16383']
 MOVED = ['0-2999', '3000-10922', '10923-16383']  # slots 3000-5460 go to the second shard and back
+PROTOCOL = '6'  # PEER_PROTOCOL of backend/peer/frame.h
 KINDS_MET = 14  # at least so many kinds of frames must have been spoiled
 
 
@@ -148,6 +150,291 @@ def _(run):
             backend.kill9()
             backend.start()  # it reads what the hostile frames have left
             check_shard(cluster, shard, canaries)
+
+
+# ---- frames that a backend would not send ---------------------------------------------------------------------------
+
+LOCK, PREPARE, APPLY, RELEASE, OUTCOME, WOUND, UNWATCH, OPEN, SLOTS = 3, 4, 5, 6, 7, 8, 9, 10, 11
+MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE, MOVE_ABORT, KEYS_PUT, MOVE_ASK = 12, 13, 14, 15, 16, 17, 18
+LISTEN, PUBLISH, KEY_PART, PREPARE_PART, LOCK_REST = 19, 20, 21, 22, 23
+COLLECTIONS = (2, 3, 4, 5)  # column families
+ROWS_LONGEST = 3
+
+
+def sized_bytes(data):
+    return struct.pack('<I', len(data)) + data
+
+
+def varint(number):
+    data = b''
+    while number > 0x7f:
+        data, number = data + bytes([number & 0x7f | 0x80]), number >> 7
+    return data + bytes([number])
+
+
+class Forger:
+    """Payloads of each kind of request: well-formed, but with numbers, rows and slots at random."""
+
+    def __init__(self, rng, run_id):
+        self.rng, self.run_id = rng, run_id
+
+    def key(self):
+        return b't%d' % self.rng.randrange(8)
+
+    def slot(self, key):
+        return slot_of(key.decode()) if self.rng.random() < 0.9 else self.rng.randrange(16384)
+
+    def row(self, cf):
+        """A row's key: of a metadata row, or of a collection, with the namespace's length and bytes before it."""
+        key = self.key()
+        head = b'\0' + struct.pack('>H', self.slot(key))
+        if cf == 1:
+            return head + key
+        if cf == 6:
+            return struct.pack('>Q', self.rng.choice((0, 1, 1 << 41, (1 << 64) - 1))) + head + key
+        return head + struct.pack('>I', len(key)) + key + struct.pack('>Q', self.rng.choice((1, 2))) + self.rng.randbytes(self.rng.randrange(12))
+
+    def value(self, cf):
+        """Of a metadata row: flags (type and layout), perhaps a time, version and size."""
+        if cf != 1:
+            return self.rng.randbytes(self.rng.choice((0, 1, 2, 8, 9, 16, 17, 40)))
+        flags = bytes([0x80 | self.rng.randrange(16)])
+        return flags + struct.pack('>Q', 0) + struct.pack('>Q', self.rng.choice((1, 2))) + self.rng.choice(
+            (b'', struct.pack('>I', 3), struct.pack('>Q', 3), struct.pack('>Q', 1 << 60), self.rng.randbytes(20)))
+
+    def effects(self):
+        out, count = b'', self.rng.randrange(ROWS_LONGEST + 1)
+        for _ in range(count):
+            cf, kind = self.rng.choice((1, 1, 1, 0, *COLLECTIONS, 6)), self.rng.choice((0, 0, 0, 1, 2))
+            row = self.row(cf)
+            at = row[8:] if cf == 6 else row
+            out += bytes([0x80 | cf | kind << 4, 0]) + at[2:0:-1] + varint(len(row)) + row
+            if kind == 0:
+                value = self.value(cf)
+                out += varint(len(value)) + value
+            elif kind == 2:
+                to = self.rng.choice((b'', row + b'\xff', self.row(cf)))
+                out += varint(len(to)) + to
+        return struct.pack('<BBHIQQQQQ', 1, 1, 0, count, 1, 0, 1, 0, self.rng.choice((0, 1 << 50, (1 << 64) - 1))) + out
+
+    def transaction_id(self):
+        return b'\4b1p0' + bytes([len(self.run_id)]) + self.run_id.encode() + struct.pack('>Q', self.rng.randrange(4))
+
+    def transaction(self):
+        return sized_bytes(self.transaction_id())
+
+    def lock(self):
+        items, count = b'', self.rng.randrange(1, 4)
+        for _ in range(count):
+            kind = self.rng.randrange(13)
+            question = self.rng.choice((self.row(2), b'12345678', bytes(16), bytes(2048), b'\xff' * 2048, b'\x07\0\0\0' + self.row(1)))
+            items += bytes([kind, self.rng.randrange(4), self.rng.randrange(8), self.rng.choice((0, 0, 0, 1, 15, 16))])
+            items += sized_bytes(b'') + sized_bytes(self.rng.choice((self.row(1), self.row(1), b'\0'))) + sized_bytes(question)
+        return self.transaction() + struct.pack('<QQQBI', self.rng.randrange(1 << 50), 1, self.rng.choice((0, 1 << 20, (1 << 64) - 1)),
+                                                self.rng.randrange(2), count) + items
+
+    def prepare(self):
+        return self.transaction() + struct.pack('<Q', 0) + sized_bytes(sized_bytes(self.effects()) + sized_bytes(b''))
+
+    def slots(self):
+        first = self.rng.choice((8192, 8192, 9000, 0, 16383))
+        return struct.pack('<QII', self.rng.randrange(1, 3), first, min(16383, first + self.rng.choice((0, 100, 1023))))
+
+    def name(self):
+        key = self.key()
+        return sized_bytes(self.rng.choice((b'', b'', b'ns'))) + bytes([0]) + struct.pack('<I', self.slot(key)) + sized_bytes(key)
+
+    def rows(self):
+        return b''.join(bytes([self.rng.choice(COLLECTIONS)]) + sized_bytes(self.rng.randbytes(9)) + sized_bytes(self.value(2))
+                        for _ in range(self.rng.randrange(ROWS_LONGEST)))
+
+    def payload(self, kind):
+        rng = self.rng
+        if kind == LOCK:
+            return self.lock()
+        if kind in (PREPARE, PREPARE_PART):
+            return self.prepare()
+        if kind in (APPLY, RELEASE, LOCK_REST):
+            return self.transaction()
+        if kind in (OUTCOME, WOUND, OPEN):
+            return self.transaction_id()
+        if kind == MOVE_BEGIN:
+            return self.slots() + struct.pack('<QQQ', rng.choice((1, 2, 1 << 63)), rng.randrange(3), rng.choice((0, (1 << 64) - 1))) + \
+                sized_bytes(b'') + sized_bytes(self.effects())
+        if kind == MOVE_ROWS:
+            effects = self.effects()
+            return self.slots() + struct.pack('<QQQ', rng.randrange(3), len(effects), 0) + sized_bytes(effects)
+        if kind == MOVE_END:
+            return self.slots() + struct.pack('<QQQ', rng.randrange(3), rng.randrange(3), 0) + sized_bytes(b'')
+        if kind in (MOVE_ACTIVATE, MOVE_ASK):
+            return self.slots() + struct.pack('<Q', rng.randrange(1, 4))
+        if kind == MOVE_ABORT:
+            return self.slots()
+        if kind == KEYS_PUT:
+            return bytes([rng.randrange(1, 4)]) + self.name() + sized_bytes(self.value(1)) + sized_bytes(self.rows())
+        if kind == KEY_PART:
+            return struct.pack('<QB', rng.randrange(2), rng.randrange(2, 4)) + self.name() + struct.pack('<Q', 0) + sized_bytes(
+                self.rows() + b'\1' + sized_bytes(b'') + sized_bytes(self.value(1)))
+        return rng.randbytes(rng.choice((0, 1, 8, 9, 40)))
+
+
+EMPTY_EFFECTS = struct.pack('<BBHIQQQQQ', 1, 1, 0, 0, 1, 0, 1, 0, 0)
+
+
+def frame_of(kind, number, payload):
+    return HEADER.pack(len(payload), kind, b'\0\0\0', number, 0) + payload
+
+
+def identity_of(shard, run_id, shard_map=bytes(16)):
+    """`shard_map`: its epoch and hash."""
+    words = b''.join(bytes([len(word)]) + word.encode() for word in (run_id, shard, '127.0.0.1:1', '0.1.0'))
+    return b'\1' + shard_map + bytes(8) + words
+
+
+def map_of(cluster, run_id='0' * 40):
+    """Epoch and hash of the map of the first shard, which are in its identity."""
+    with cluster.partition(0) as connection:
+        check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
+        identity = connection.get('SCREE', 'PEER', PROTOCOL, 'b0p0', identity_of('b1p0', run_id))
+    check(isinstance(identity, bytes), 'a peer was refused: %r' % identity)
+    return identity[1:17]
+
+
+def greet(cluster, connection, run_id):
+    """The connection becomes that of the other backend, which has the same map."""
+    check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
+    connection.get('SCREE', 'PEER', PROTOCOL, 'b0p0', identity_of('b1p0', run_id, map_of(cluster, run_id)))
+
+
+class Steps:
+    """Requests of one transaction or move in the order of a backend, each after the reply to the one before; some are spoiled."""
+
+    def __init__(self, connection, forger, spoiler, wish):
+        self.wish = wish  # epoch of the map
+        self.sock, self.forger, self.spoiler, self.number, self.data = connection.sock, forger, spoiler, 1 << 20, b''
+        self.sock.settimeout(2)
+
+    def send(self, kind, payload, share=0.2):
+        self.number += 1
+        whole = frame_of(kind, self.number, payload)
+        self.spoiler.remember(kind, whole)
+        is_spoiled = self.spoiler.rng.random() < share
+        self.sock.sendall(b''.join(self.spoiler.spoil(kind, whole)) if is_spoiled else whole)
+        return None if is_spoiled else self.reply(self.number)
+
+    def reply(self, wanted):
+        """The kind of the reply; None: there is none."""
+        try:
+            while True:
+                while len(self.data) >= HEADER.size:
+                    size, kind, _, number, _ = HEADER.unpack_from(self.data)
+                    if len(self.data) < HEADER.size + size:
+                        break
+                    self.data = self.data[HEADER.size + size:]
+                    if number == wanted:
+                        return kind
+                piece = self.sock.recv(1 << 20)
+                if not piece:
+                    raise Closed
+                self.data += piece
+        except TimeoutError:
+            return None
+
+    def transaction(self):
+        forger, rng = self.forger, self.forger.rng
+        ident = sized_bytes(forger.transaction_id())
+        head = b'\0'
+        items = b''.join(bytes([1, 2, 1, 0]) + sized_bytes(b'') + sized_bytes(head + struct.pack('>H', slot_of('t%d' % n)) + b't%d' % n)
+                         + sized_bytes(b'') for n in range(8) if slot_of('t%d' % n) < 8192)
+        self.send(LOCK, ident + struct.pack('<QQQBI', rng.randrange(1 << 50), 1, 1 << 20, 0, items.count(b't')) + items, 0)
+        for _ in range(rng.choice((0, 0, 1))):
+            self.send(LOCK_REST, ident)
+        self.send(PREPARE, ident + struct.pack('<Q', 0) + sized_bytes(sized_bytes(forger.effects()) + sized_bytes(b'')))
+        self.send(rng.choice((APPLY, APPLY, APPLY, RELEASE)), ident, 0.05)
+        self.send(RELEASE, ident, 0)
+
+    def move(self):
+        forger, rng = self.forger, self.forger.rng
+        slots = struct.pack('<QII', rng.randrange(1, 1 << 20), rng.choice((8192, 9000, 12000)), 12500)
+        slots = slots if rng.random() < 0.1 else slots[:12] + struct.pack('<I', struct.unpack_from('<I', slots, 8)[0] + 300)
+        self.send(MOVE_BEGIN, slots + struct.pack('<QQQ', 1, self.wish, 5) + sized_bytes(b'') + sized_bytes(EMPTY_EFFECTS), 0.02)
+        for number in range(1, rng.randrange(2, 5)):
+            effects = forger.effects()
+            self.send(MOVE_ROWS, slots + struct.pack('<QQQ', number, len(effects), 0) + sized_bytes(effects))
+        self.send(MOVE_END, slots + struct.pack('<QQQ', number, rng.randrange(3), 0) + sized_bytes(b''))
+        self.send(rng.choice((MOVE_ACTIVATE, MOVE_ABORT, MOVE_ABORT)), slots + struct.pack('<Q', 2) * rng.randrange(2))
+        self.send(MOVE_ABORT, slots, 0)
+
+
+def forge(cluster, rng, run_id):
+    """One connection of a peer: frames of all kinds, of which half are spoiled as well, until the backend closes it."""
+    forger, spoiler = Forger(rng, run_id), Spoiler(rng.randrange(1 << 30))
+    with cluster.partition(0) as connection:
+        greet(cluster, connection, run_id)
+        steps = Steps(connection, forger, spoiler, cluster.epoch)
+        try:
+            for _ in range(10):
+                rng.choice((steps.transaction, steps.move))()
+        except (Closed, OSError):
+            return 0
+        sent = 0
+        for _ in range(10):
+            frames = b''
+            for number in range(100):
+                kind = rng.randrange(2, 26)
+                whole = frame_of(kind, number, forger.payload(kind))
+                spoiler.remember(kind, whole)
+                frames += whole if rng.random() < 0.5 else b''.join(spoiler.spoil(kind, whole))
+                sent += 1
+            try:
+                connection.send_raw(frames)
+                connection.sock.setblocking(False)
+                while connection.sock.recv(1 << 20):
+                    pass
+            except BlockingIOError:
+                connection.sock.setblocking(True)
+            except OSError:
+                break
+    return sent
+
+
+def use_keys(cluster, rng):
+    """A client of the attacked shard uses the keys that the frames may have changed."""
+    with cluster.partition(0) as connection:
+        for number in range(8):
+            key = 't%d' % number
+            connection.pipeline([(word, key, *more) for word, *more in (
+                ('TYPE',), ('GET',), ('HGETALL',), ('LRANGE', 0, -1), ('SMEMBERS',), ('ZRANGE', 0, -1, 'WITHSCORES'), ('XRANGE', '-', '+'),
+                ('ZRANK', 'm'), ('LPOP',), ('SPOP', 2), ('XINFO', 'STREAM'), ('DUMP',), ('HRANDFIELD', 3), ('ZPOPMIN',), ('XLEN',),
+                ('BF.EXISTS', 'a'), ('TDIGEST.INFO',), ('CMS.INFO',), ('TOPK.LIST',), ('JSON.GET',), ('PFCOUNT',), ('EXPIRE', 100))])
+            if rng.random() < 0.3:
+                connection.call('DEL', key)
+
+
+@suite.case('a peer that forges every kind of request ends no program, and changes no key of slots that it has not')
+def _(run):
+    rng = random.Random(run.seed)
+    options = {'backend': {'lock-timeout': '10ms', 'transaction-timeout': '100ms'}}
+    with Cluster(backends=2, partitions=1, proxies=0, linked=True, backend_options=options) as cluster:
+        canary = cluster.key_on(0, 'canary')
+        with cluster.partition(0) as partition:
+            check_equal(partition.get('SET', canary, 'safe'), b'OK')
+        cluster.backends[1].kill9()
+        cluster.write_shards(['0-12999', '13000-16383'])  # the first shard expects slots of the other one
+        wait_for(lambda: struct.unpack('<Q', map_of(cluster)[:8])[0] == cluster.epoch, 'the shard to read the map')
+        end, sent, connections = time.monotonic() + run.options.seconds, 0, 0
+        while time.monotonic() < end:
+            sent += forge(cluster, rng, '%040x' % rng.randrange(3))
+            connections += 1
+            if connections % 5 == 0:
+                use_keys(cluster, rng)
+            check(cluster.backends[0].alive(), 'the backend ended: %s' % cluster.backends[0].log_tail())
+        run.note('%d frames over %d connections' % (sent, connections))
+        for _ in range(2):
+            with cluster.partition(0) as partition:
+                check_equal(partition.get('GET', canary), b'safe')
+            cluster.backends[0].kill9()
+            cluster.backends[0].start()
 
 
 if __name__ == '__main__':
