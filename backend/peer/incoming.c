@@ -205,7 +205,7 @@ static void run_request_frame(struct peer_incoming *incoming, const struct peer_
         return;
     metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_REQUESTS_IN, 1);
     struct refusal refusal = run_peer_request(incoming, frame);
-    if (refusal.code && peer_message(frame->kind)->is_answered)
+    if (refusal.code && !peer_message(frame->kind)->is_silent)
         peer_incoming_refuse(incoming, frame->id, refusal);
 }
 

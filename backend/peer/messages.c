@@ -11,9 +11,9 @@ enum answer { NONE, DONE };
 
 static const struct peer_message messages[UINT8_MAX + 1] = {
 #define MESSAGE(id, name, handler, sender, slow, answer)                                           \
-    [id] = {#name, (sender) == COORDINATOR, (slow) == BUSY, (answer) == DONE},
+    [id] = {#name, (sender) == COORDINATOR, (slow) == BUSY, (answer) == NONE},
 #define MESSAGE_LINK(id, name, slow, answer)                                                       \
-    [id] = {#name, false, (slow) == BUSY, (answer) == DONE},
+    [id] = {#name, false, (slow) == BUSY, (answer) == NONE},
 #define MESSAGE_COPY(...)
 #include "backend/peer/messages.def"
 #undef MESSAGE

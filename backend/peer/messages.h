@@ -24,7 +24,7 @@ struct peer_message {
     const char *name;       /* NULL: there is no such kind */
     bool is_of_coordinator; /* begins with the id of a transaction that the sender coordinates */
     bool is_refused_busy;   /* a slow script must end first */
-    bool is_answered;
+    bool is_silent;         /* has no reply */
 };
 
 const struct peer_message *peer_message(uint8_t kind);

@@ -252,7 +252,7 @@ def _(run):
         sock = connect_as_peer(cluster, 0)
         sock.sendall(frame(99, 7) + frame(STATUS, 8, greeting_of('y')) + frame(ECHO, 9, b'\0\0\0\0hi'))
         replies = {number: (kind, payload) for kind, number, payload in (read_frame(sock) for _ in range(3))}
-        check_equal(replies[7], (FAILED, b'unknown request'))
+        check_equal(replies[7], (FAILED, b'\x01unknown request'))
         check_equal(replies[8][0], FAILED)
         check_equal(replies[9], (DONE, b'hi'))
         sock.sendall(frame(ECHO, 9, b'\0\0\0\0again') + frame(ECHO, 5000, b'\0\0\0\0new'))
@@ -495,7 +495,7 @@ def _(run):
         sock.sendall(b''.join(frame(ECHO, number, struct.pack('<I', 60000)) for number in range(1, 4096 + 4)))
         for number in range(4097, 4100):
             kind, answered, payload = read_frame(sock)
-            check_equal((kind, answered, payload), (FAILED, number, b'too many requests are outstanding'))
+            check_equal((kind, answered, payload), (FAILED, number, b'\x01too many requests are outstanding'))
         check_equal(metric(cluster, 0, 'rejected_total'), 3)
         check_equal(cluster.backends[0].log().count(b'peer_rejected shard=x open=4096'), 1, 'lines in the log')
         sock.close()
