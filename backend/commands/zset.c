@@ -214,7 +214,10 @@ bool zset_iter_next(struct zset_iter *iter)
         !sub_iter_next(&iter->it)) /* `to` itself is excluded */
         return false;
     struct bytes place = iter->it.sub;
-    CHECK(place.len >= sizeof(uint64_t));
+    if (place.len < sizeof(uint64_t)) { /* another shard may have sent such a row */
+        call_error(iter->it.call, ERR_STORE);
+        return false;
+    }
     if (is_first && iter->is_at_bound) {
         if (iter->is_reverse)
             range_bound_found_last(iter->it.call, iter->it.entry, place);
