@@ -312,7 +312,7 @@ class Steps:
     def __init__(self, connection, forger, spoiler, wish):
         self.wish = wish  # epoch of the map
         self.sock, self.forger, self.spoiler, self.number, self.data = connection.sock, forger, spoiler, 1 << 20, b''
-        self.sock.settimeout(2)
+        self.sock.settimeout(0.2)  # a request may wait for the lock of a transaction that never ends
 
     def send(self, kind, payload, share=0.2):
         self.number += 1
