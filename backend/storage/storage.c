@@ -70,18 +70,12 @@ int storage_sync_upto(struct storage *storage, uint64_t logged, char *error, siz
     return wal_sync_upto(storage->wal, logged, error, size);
 }
 
-/* Continues in a new segment, and proves with a synced probe that the disk accepts data. A batch that failed is void as
- * soon as the probe is durable. */
+/* Continues in a new segment, and proves that the disk takes data. A batch that failed is void from then on, also after
+ * a power loss. */
 static int renew_wal(struct storage *storage, char *error, size_t size)
 {
     int err = wal_rotate(storage->wal, error, size);
-    if (err != OK)
-        return err;
-    struct effects *probe = effects_new();
-    effects_begin(probe, &(struct effects_header){.type = EFFECTS_PROBE});
-    err = storage_log(storage, probe, true, error, size);
-    effects_free(probe);
-    return err;
+    return err == OK ? wal_probe(storage->wal, error, size) : err;
 }
 
 /* ---- from the WAL into the tables -------------------------------------------------------- */

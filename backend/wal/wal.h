@@ -85,6 +85,9 @@ int wal_sync_upto(struct wal *wal, uint64_t index, char *error, size_t size);
 /* After an error: continues in a new file, so that the failed batch is void. Batches appended before stay, and durable
  * ones stay durable. May fail and be called again; batches that it cannot read back must be trimmed first. */
 int wal_rotate(struct wal *wal, char *error, size_t size);
+/* Proves that the disk takes data: writes and syncs a file, removes it, and then syncs the WAL. After wal_rotate a batch
+ * that failed before can never come back once this has succeeded. Errors as for wal_append. */
+int wal_probe(struct wal *wal, char *error, size_t size);
 /* Copies the files, durably, into a directory without WAL files: opened there, the WAL has every batch appended before
  * the call. The caller removes what a failed copy leaves. */
 int wal_copy(struct wal *wal, const char *path, char *error, size_t size);

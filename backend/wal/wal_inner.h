@@ -5,6 +5,7 @@
  *   wal_open.c        replay at the start
  *   wal_cursor.c      reads by index, beside appends
  *   wal_threads.c     sync and copy of the present files, by other threads
+ *   wal_probe.c       does the disk take data again?
  */
 #pragma once
 

@@ -360,6 +360,11 @@ int wal_rotate(struct wal *wal, char *error, size_t size)
     return OK;
 }
 
+int wal_probe(struct wal *wal, char *error, size_t size)
+{
+    return wal_sync(wal, error, size);
+}
+
 int wal_copy(struct wal *wal, const char *path, char *error, size_t size)
 {
     if (disk_find(path)) {

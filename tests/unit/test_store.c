@@ -499,6 +499,28 @@ START_TEST(a_failed_sync_is_refused_until_recovery)
 }
 END_TEST
 
+/* A copy that follows another one has no right to append a record of its own. */
+START_TEST(a_recovery_adds_no_batch_to_the_log)
+{
+    char path[sizeof store_path + 32];
+    put_acknowledged();
+    uint64_t last = storage_logged(storage);
+    disk.fail_files = ".batches";
+    disk.fail_sync = EIO;
+    check_refuses(ERR_STORE);
+    disk.fail_sync = 0;
+    disk.fail_files = "probe";
+    disk.fail_write = ENOSPC;
+    ck_assert_int_eq(recover(), ERR_DISK_FULL);
+    disk.fail_write = 0;
+    ck_assert_int_eq(recover(), OK);
+    ck_assert_uint_eq(storage_logged(storage), last);
+    snprintf(path, sizeof path, "%s/probe.batches", store_path);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    check_works_again();
+}
+END_TEST
+
 START_TEST(reads_go_on_when_the_database_cannot_be_reopened)
 {
     put_acknowledged();
@@ -1351,6 +1373,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tests, a_write_without_room_is_refused_until_recovery, 0, 2);
     tcase_add_loop_test(tests, a_failed_write_is_refused_until_recovery, 0, 2);
     tcase_add_test(tests, a_failed_sync_is_refused_until_recovery);
+    tcase_add_test(tests, a_recovery_adds_no_batch_to_the_log);
     tcase_add_test(tests, reads_go_on_when_the_database_cannot_be_reopened);
     tcase_add_test(tests, a_database_that_was_lost_comes_back_with_every_row);
     tcase_add_test(tests, a_recovery_does_not_leave_out_damaged_batches);
