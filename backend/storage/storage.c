@@ -137,7 +137,7 @@ int storage_checkpoint(struct storage *storage, const char *path, char *error, s
     pthread_mutex_lock(&storage->trim_lock);
     int err = store_checkpoint(storage->store, path, error, size);
     if (err == OK)
-        err = wal_copy(storage->wal, path, error, size);
+        err = wal_copy(storage->wal, path, wal_last(storage->wal), error, size);
     pthread_mutex_unlock(&storage->trim_lock);
     pthread_rwlock_unlock(&storage->lock);
     return err;

@@ -1,6 +1,7 @@
 #include "backend/wal/wal.h"
 
 #include "backend/wal/wal_inner.h"
+#include "backend/wal/wal_number.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
@@ -72,11 +73,14 @@ static bool remove_trimmed(struct wal *wal)
 
 void wal_trim(struct wal *wal, uint64_t index)
 {
+    pthread_mutex_lock(&wal->trim_lock);
     pthread_mutex_lock(&wal->lock);
-    if (wal->trimmed < index)
+    bool is_more = wal->trimmed < index;
+    if (is_more)
         wal->trimmed = index;
     pthread_mutex_unlock(&wal->lock);
-    pthread_mutex_lock(&wal->trim_lock);
+    if (is_more) /* if that fails, the next start replays more */
+        (void)wal_number_write(wal->path, WAL_FILED, index, false);
     (void)remove_trimmed(wal);
     pthread_mutex_unlock(&wal->trim_lock);
 }
@@ -150,7 +154,7 @@ static int carry_part(const struct wal *wal, struct wal_segment *file, struct wa
             wal_segment_path(path, wal->path, file->first);
             return wal_segment_failure(path, error, size);
         }
-        wal_segment_extend(file, batch.len);
+        (void)wal_segment_show(file);
     }
     return OK;
 }
@@ -341,15 +345,27 @@ static int copy_failure(const struct wal *wal, char *error, size_t size)
     return wal->failed;
 }
 
+/* Index of the last batch in the files, shown or not. */
+static uint64_t written(const struct wal *wal)
+{
+    return wal->current ? wal->current->written : wal->last;
+}
+
+/* Is there a batch that was written and is not shown? Such batches are in the newest file. */
+static bool has_unshown(const struct wal *wal)
+{
+    return written(wal) != wal->last;
+}
+
 static int write_batch(struct wal *wal, struct bytes batch, char *error, size_t size)
 {
-    uint64_t index = wal->last + 1;
+    uint64_t index = written(wal) + 1;
     char path[PATH_MAX];
     if (batch.len > BATCH_BYTES_MAX) {
         (void)snprintf(error, size, "a batch of %zu bytes exceeds the maximum of 4 GiB", batch.len);
         return ERR_STORE;
     }
-    if (!wal->current || wal->current->bytes >= wal->file_bytes) {
+    if (!wal->current || (wal->current->bytes >= wal->file_bytes && !has_unshown(wal))) {
         int failure = begin_file(wal, index, error, size);
         if (failure)
             return failure;
@@ -375,29 +391,29 @@ static void collect_sync_results(struct wal *wal)
     }
 }
 
-int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size)
+int wal_write(struct wal *wal, struct bytes batch, uint64_t *index, char *error, size_t size)
 {
     collect_sync_results(wal);
     if (wal->failed)
         return copy_failure(wal, error, size);
-    int failure = sync && wal->is_sync_lost ? resume_writing(wal, error, size) : OK;
+    int failure = wal->is_sync_lost ? resume_writing(wal, error, size) : OK;
     if (!failure)
         failure = write_batch(wal, batch, error, size);
-    if (!failure && sync) {
-        wal_segment_zero_ahead(wal->current, batch.len, wal->file_bytes);
-        failure = sync_all(wal, wal->last + 1, error, size);
-        wal->is_sync_lost = failure != OK;
-    }
-    if (failure) {
+    if (failure)
         note_failure(wal, failure, error);
-        return failure;
-    }
+    else
+        *index = wal->current->written;
+    return failure;
+}
+
+void wal_show(struct wal *wal)
+{
+    if (!has_unshown(wal))
+        return;
     pthread_mutex_lock(&wal->lock);
-    wal_segment_extend(wal->current, batch.len);
-    wal->bytes += wal_segment_record_bytes(batch.len);
-    wal->last++;
+    wal->bytes += wal_segment_show(wal->current);
+    wal->last = wal->current->last;
     pthread_mutex_unlock(&wal->lock);
-    return OK;
 }
 
 int wal_sync(struct wal *wal, char *error, size_t size)
@@ -407,11 +423,26 @@ int wal_sync(struct wal *wal, char *error, size_t size)
         return copy_failure(wal, error, size);
     int failure = wal->is_sync_lost ? resume_writing(wal, error, size) : OK;
     if (!failure) {
-        failure = sync_all(wal, wal->last, error, size);
+        if (has_unshown(wal))
+            wal_segment_zero_ahead(wal->current, wal->file_bytes);
+        failure = sync_all(wal, written(wal), error, size);
         wal->is_sync_lost = failure != OK;
     }
     if (failure)
         note_failure(wal, failure, error);
+    else
+        wal_show(wal);
+    return failure;
+}
+
+int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size)
+{
+    uint64_t index;
+    int failure = wal_write(wal, batch, &index, error, size);
+    if (!failure && sync)
+        return wal_sync(wal, error, size);
+    if (!failure)
+        wal_show(wal);
     return failure;
 }
 
@@ -444,7 +475,7 @@ static bool drop_batches_after(struct wal *wal, uint64_t index)
     for (struct list *node = wal->files.prev; is_there && node != &wal->files; node = node->prev) {
         struct wal_segment *file = wal_segment_of(node);
         if (file->first <= index + 1 && file->last > index)
-            file->last = index;
+            file->last = file->written = index;
     }
     for (struct list *node = wal->holds.next; is_there && node != &wal->holds; node = node->next) {
         struct wal_hold *hold = container_of(node, struct wal_hold, node);
@@ -464,6 +495,7 @@ static bool drop_batches_after(struct wal *wal, uint64_t index)
 int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size)
 {
     collect_sync_results(wal);
+    wal_show(wal);
     if (!wal->failed && index >= wal->last)
         return OK;
     if (!drop_batches_after(wal, index)) {
@@ -495,6 +527,14 @@ uint64_t wal_first(struct wal *wal)
         list_empty(&wal->files) ? wal->last + 1 : wal_segment_of(wal->files.next)->first;
     pthread_mutex_unlock(&wal->lock);
     return first;
+}
+
+uint64_t wal_trimmed(struct wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    uint64_t trimmed = wal->trimmed;
+    pthread_mutex_unlock(&wal->lock);
+    return trimmed;
 }
 
 uint64_t wal_damaged(const struct wal *wal)

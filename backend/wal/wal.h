@@ -3,6 +3,7 @@
  * replayed at the next start. The WAL does not interpret the content of a batch.
  *
  *   <index of its first batch>.batches:   first line | record | record | ...        (wal_segment.h)
+ *   filed:                                the index up to which nothing is replayed  (wal_number.h)
  *
  *   01.batches   1 2 3 4 5 (6)        6 failed: void, since the next file begins with 6
  *   06.batches   6 7 8 (torn)         the next file begins with 9: nothing is missing
@@ -27,14 +28,18 @@
  *        beside it; what it has not read is not trimmed.                      a_cursor_holds_back_trimming
  *   (7)* Truncate removes files from the newest on, each durably before       truncation_leaves_what_lies_before
  *        the next; no power loss brings back batches after the index.         a_truncation_that_fails_leaves_no_gap
+ *   (8)* A batch that is written and not shown is read by no cursor and       a_batch_is_shown_when_it_is_synced
+ *        no copy, and is void after an error.
  *
  * After an fdatasync has failed, a later one may succeed although the bytes are not on the disk. So batches that may be
  * missing are read back and written to a new file, where the WAL continues (wal_rotate). After a process was killed, it
  * is also unknown which of its batches are on the disk. So every record contains the index up to which batches were
- * durable when it was written, and the first sync of the next process writes the later batches again. With a sync for
- * each batch, that is one batch.
+ * durable when it was written, and the first write or sync of the next process writes the later batches again. With a
+ * sync for each batch, that is one batch.
  *
- * Threads: append, sync and rotate are called by one thread at a time; sync_upto, trim, last, bytes and copy by any
+ * Write and sync are two steps, so that a batch can be on its way to other copies while this disk syncs it.
+ *
+ * Threads: write, show, sync and rotate are called by one thread at a time; sync_upto, trim, last, bytes and copy by any
  * threads, concurrently. An append never waits for the removal of files, and a trim never waits for a sync; but a trim
  * waits while batches are written again.
  *
@@ -54,12 +59,13 @@ typedef bool wal_fn(void *owner, uint64_t index, struct bytes batch, char *error
 struct wal_options {
     const char *path;    /* directory, exists */
     uint64_t file_bytes; /* a file of this size is followed by a new one */
-    /* batches up to this index are not needed (wal_trim) and may be missing; new batches follow it. 0: not known */
+    /* batches up to this index are not needed (wal_trim) and may be missing; new batches follow it. 0: as the last
+     * wal_trim of an earlier process said */
     uint64_t trimmed;
 };
 
-/* Replays all batches in order (the first one may have any index), then is ready to append; a new file is created when
- * something is appended. Removes files after a gap, durably, and logs what was dropped (wal_gap). A torn end of the
+/* Replays the batches after the trimmed ones in order (the first one may have any index), then is ready to append; a new file
+ * is created when something is appended. Removes files after a gap, durably, and logs what was dropped (wal_gap). A torn end of the
  * newest file is normal after a crash and not logged, unless later records show that it had been durable
  * (wal_damaged). NULL and a one-line reason in error[size]: a file cannot be read, or has a newer format; then no file
  * is removed. */
@@ -73,24 +79,33 @@ void wal_close(struct wal *wal);
 
 /* The functions below return OK, ERR_DISK_FULL or ERR_STORE, with a one-line reason in error[size]. */
 
-/* Appends a batch of at most 4 GiB; with `sync` it and everything before is durable on return. After an error the
- * batch is void, and no more are accepted until wal_rotate. */
-int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size);
-/* Makes everything appended so far durable. Errors as for wal_append. */
+/* Writes a batch of at most 4 GiB after the others; *index is its index. Neither wal_last nor a cursor shows it before
+ * wal_sync or wal_show. After an error it and all others that are not shown are void, and no more are accepted until
+ * wal_rotate. */
+int wal_write(struct wal *wal, struct bytes batch, uint64_t *index, char *error, size_t size);
+/* Makes everything written so far durable, and shows it. Errors as for wal_write. */
 int wal_sync(struct wal *wal, char *error, size_t size);
+/* Shows everything written so far, without a sync. */
+void wal_show(struct wal *wal);
+/* wal_write, then wal_sync or wal_show. */
+int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size);
 /* Makes batches up to `index` durable, on any thread; an error is also reported to the appending thread. Must not be
  * called while batches of the previous process remain that were neither trimmed nor made durable by wal_sync or
  * wal_rotate. */
 int wal_sync_upto(struct wal *wal, uint64_t index, char *error, size_t size);
-/* After an error: continues in a new file, so that the failed batch is void. Batches appended before stay, and durable
+/* After an error: continues in a new file, so that the failed batch is void. Batches shown before stay, and durable
  * ones stay durable. May fail and be called again; batches that it cannot read back must be trimmed first. */
 int wal_rotate(struct wal *wal, char *error, size_t size);
 /* Proves that the disk takes data: writes and syncs a file, removes it, and then syncs the WAL. After wal_rotate a batch
  * that failed before can never come back once this has succeeded. Errors as for wal_append. */
 int wal_probe(struct wal *wal, char *error, size_t size);
-/* Copies the files, durably, into a directory without WAL files: opened there, the WAL has every batch appended before
- * the call. The caller removes what a failed copy leaves. */
-int wal_copy(struct wal *wal, const char *path, char *error, size_t size);
+/* Copies the files, durably, into a directory without WAL files: opened there, the WAL has every batch shown before
+ * the call. wal_committed_at tells `committed` then. The caller removes what a failed copy leaves. */
+int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size);
+/* What wal_copy was given when it made the WAL in this directory; 0: it is no copy. */
+uint64_t wal_committed_at(const char *path);
+/* From now on the WAL is no copy. */
+void wal_copy_ends(struct wal *wal);
 
 /* Removes the batches after `index`; the next one appended gets index + 1; durable on return. To be called by the
  * appending thread while no copy is made. Ends a failure as wal_rotate does. Errors as for wal_append, after which
@@ -112,6 +127,7 @@ int wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *ba
 /* Batches up to `index` are not needed any more: removes files without other batches, except the newest. Waits for the
  * disk. */
 void wal_trim(struct wal *wal, uint64_t index);
+uint64_t wal_trimmed(struct wal *wal); /* batches up to this one are not needed */
 uint64_t
 wal_first(struct wal *wal); /* index of the oldest batch; without batches, of the next one */
 uint64_t wal_last(const struct wal *wal); /* index of the last batch; 0: none yet */

@@ -6,6 +6,7 @@
  *   wal_cursor.c      reads by index, beside appends
  *   wal_threads.c     sync and copy of the present files, by other threads
  *   wal_probe.c       does the disk take data again?
+ *   wal_number.c      the files `filed` and `committed`
  */
 #pragma once
 

@@ -4,6 +4,7 @@
 #include "backend/wal/wal.h"
 
 #include "backend/wal/wal_inner.h"
+#include "backend/wal/wal_number.h"
 #include "shared/check.h"
 #include "shared/log.h"
 #include "shared/path.h"
@@ -179,7 +180,8 @@ static bool replay_segment(struct wal *wal, struct reading *reading, struct wal_
         case WAL_READ:
             break;
         }
-        if (!reading->read(reading->owner, file->last + 1, batch, reason, sizeof reason)) {
+        if (file->last + 1 > wal->trimmed &&
+            !reading->read(reading->owner, file->last + 1, batch, reason, sizeof reason)) {
             (void)snprintf(error, size, "%s: batch %" PRIu64 ": %s", path, file->last + 1, reason);
             return false;
         }
@@ -191,6 +193,20 @@ static bool replay_segment(struct wal *wal, struct reading *reading, struct wal_
     return true;
 }
 
+/* Are all batches of the file trimmed ones? Then a longer log makes a start no longer. */
+static bool is_trimmed(const struct wal *wal, const struct wal_segment *file)
+{
+    return file->node.next != &wal->files &&
+           wal_segment_of(file->node.next)->first <= wal->trimmed + 1;
+}
+
+/* Takes the file's batches as read. */
+static void skip_segment(struct wal_segment *file)
+{
+    file->last = wal_segment_of(file->node.next)->first - 1;
+    file->bytes = file_size(file->fd);
+}
+
 static bool read_files(struct wal *wal, struct reading *reading, char *error, size_t size)
 {
     struct wal_segment *before = NULL;
@@ -199,7 +215,9 @@ static bool read_files(struct wal *wal, struct reading *reading, char *error, si
         uint64_t known = before && before->last > wal->trimmed ? before->last : wal->trimmed;
         if (before && file->first > known + 1)
             return wal->is_read_only || drop_gap(wal, before, node, error, size);
-        if (!replay_segment(wal, reading, file, error, size))
+        if (is_trimmed(wal, file))
+            skip_segment(file);
+        else if (!replay_segment(wal, reading, file, error, size))
             return false;
         before = file;
     }
@@ -251,6 +269,8 @@ struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owne
     }
     struct reading reading = {.read = read, .owner = owner};
     struct wal *wal = new_wal(options);
+    if (!wal->trimmed)
+        wal->trimmed = wal_number_read(wal->path, WAL_FILED);
     wal_reader_init(&reading.reader);
     bool good = list_files(wal, error, size) && open_files(wal, error, size) &&
                 read_files(wal, &reading, error, size);

@@ -89,7 +89,8 @@ struct wal_segment *wal_segment_new(uint64_t first)
     CHECK(file);
     CHECK(first > 0);
     static _Atomic uint64_t serials; /* number of serials so far */
-    *file = (struct wal_segment){.first = first, .last = first - 1, .fd = -1};
+    *file = (struct wal_segment){
+        .first = first, .last = first - 1, .written = first - 1, .fd = -1};
     file->serial = ++serials;
     list_init(&file->node);
     return file;
@@ -143,7 +144,7 @@ int wal_segment_make(struct wal_segment *file, const char *dir, char *error, siz
         wal_segment_discard(file, dir);
         return failure;
     }
-    file->bytes = LINE_BYTES;
+    file->bytes = file->end = LINE_BYTES;
     return OK;
 }
 
@@ -166,27 +167,22 @@ void wal_segment_discard(struct wal_segment *file, const char *dir)
     (void)unlink(path);
 }
 
-uint64_t wal_segment_record_bytes(size_t batch_len)
-{
-    return HEADER_BYTES + (uint64_t)batch_len;
-}
-
 void wal_segment_reserve(struct wal_segment *file, size_t batch_len, uint64_t limit)
 {
-    uint64_t end = file->bytes + wal_segment_record_bytes(batch_len);
+    uint64_t end = file->end + HEADER_BYTES + batch_len;
     if (end <= file->reserved)
         return;
     file->reserved = end + RESERVE_BYTES < limit ? end + RESERVE_BYTES : limit;
     if (file->reserved > end)
-        (void)!fallocate(file->fd, FALLOC_FL_KEEP_SIZE, (off_t)file->bytes,
-                         (off_t)(file->reserved - file->bytes));
+        (void)!fallocate(file->fd, FALLOC_FL_KEEP_SIZE, (off_t)file->end,
+                         (off_t)(file->reserved - file->end));
 }
 
-void wal_segment_zero_ahead(struct wal_segment *file, size_t batch_len, uint64_t limit)
+void wal_segment_zero_ahead(struct wal_segment *file, uint64_t limit)
 {
     static char zeros[ZERO_BYTES]; /* never written, so it takes no memory */
-    uint64_t end = file->bytes + wal_segment_record_bytes(batch_len);
-    if (end <= file->zeroed || end >= limit || batch_len > ZERO_BYTES)
+    uint64_t end = file->end;
+    if (end <= file->zeroed || end >= limit || end - file->bytes > ZERO_BYTES + HEADER_BYTES)
         return;
     size_t len = limit - end < ZERO_BYTES ? (size_t)(limit - end) : ZERO_BYTES;
     struct iovec part = {zeros, len};
@@ -207,24 +203,32 @@ bool wal_segment_write(struct wal_segment *file, uint64_t index, uint64_t durabl
                        struct bytes batch)
 {
     char header[HEADER_BYTES];
-    CHECK(index == file->last + 1);
+    CHECK(index == file->written + 1);
     CHECK(batch.len <= BATCH_BYTES_MAX);
     put_le32(header + LENGTH_AT, (uint32_t)batch.len);
     put_le64(header + CHECKSUM_AT, checksum(index, durable, batch));
     put_le64(header + INDEX_AT, index);
     put_le64(header + DURABLE_AT, durable);
     struct iovec parts[2] = {{header, HEADER_BYTES}, {(char *)(uintptr_t)batch.data, batch.len}};
-    return pwrite_fully(file->fd, parts, 2, file->bytes);
+    if (!pwrite_fully(file->fd, parts, 2, file->end))
+        return false;
+    file->written++;
+    file->end += HEADER_BYTES + batch.len;
+    return true;
 }
 
-void wal_segment_extend(struct wal_segment *file, size_t batch_len)
+uint64_t wal_segment_show(struct wal_segment *file)
 {
-    file->last++;
-    file->bytes += wal_segment_record_bytes(batch_len);
+    uint64_t bytes = file->end - file->bytes;
+    file->last = file->written;
+    file->bytes = file->end;
+    return bytes;
 }
 
 void wal_segment_truncate(struct wal_segment *file)
 {
+    file->written = file->last;
+    file->end = file->bytes;
     (void)!ftruncate(file->fd, (off_t)file->bytes);
     file->reserved = file->zeroed = 0;
 }

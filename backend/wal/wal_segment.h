@@ -27,7 +27,9 @@ struct wal_segment {
     uint64_t first;    /* its name */
     uint64_t serial;   /* of the object: distinguishes files of the same name */
     uint64_t last;     /* first - 1: the file has no batch */
-    uint64_t bytes;    /* offset after batch `last`; later bytes are void */
+    uint64_t bytes;    /* offset after batch `last`; later bytes are void, except written batches */
+    uint64_t written;  /* the last batch in the file; those after `last` are not shown yet */
+    uint64_t end;      /* offset after batch `written` */
     uint64_t reserved; /* bytes allocated on the disk */
     uint64_t zeroed;   /* end of the zeros, or of the attempt to write them */
     int fd;            /* -1: closed */
@@ -52,17 +54,16 @@ int wal_segment_publish(struct wal_segment *file, const char *dir, char *error, 
 void wal_segment_discard(struct wal_segment *file, const char *dir); /* it was not published */
 /* Allocates disk space for a record of the batch and some more, up to `limit` bytes, if possible. */
 void wal_segment_reserve(struct wal_segment *file, size_t batch_len, uint64_t limit);
-/* Unless zeros follow the record of the batch, writes some after it, up to `limit`; the batch's sync brings them to
- * the disk. Later batches that overwrite them change neither the file's length nor its extents, so their syncs need
+/* Unless zeros follow the last written record, writes some after it, up to `limit`; the next sync brings them to the
+ * disk. Later batches that overwrite them change neither the file's length nor its extents, so their syncs need
  * not wait for the file system's journal. */
-void wal_segment_zero_ahead(struct wal_segment *file, size_t batch_len, uint64_t limit);
-/* Writes the record after the others; it counts only after wal_segment_extend. */
+void wal_segment_zero_ahead(struct wal_segment *file, uint64_t limit);
+/* Writes the record after the others; it counts only after wal_segment_show. */
 bool wal_segment_write(struct wal_segment *file, uint64_t index, uint64_t durable,
                        struct bytes batch);
-void wal_segment_extend(struct wal_segment *file, size_t batch_len);
-/* Bytes of a record with a batch of this length. */
-uint64_t wal_segment_record_bytes(size_t batch_len);
-/* Frees allocated space and void bytes at the end; may fail without harm. */
+/* From now on written records count; returns their bytes. */
+uint64_t wal_segment_show(struct wal_segment *file);
+/* Frees allocated space and void bytes at the end, written records included; may fail without harm. */
 void wal_segment_truncate(struct wal_segment *file);
 
 /* Reads consecutive records. The memory grows to the longest record and can be used for many files. */

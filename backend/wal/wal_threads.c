@@ -2,6 +2,7 @@
  * wal_threads.c - sync and copy of the present segments by any thread, during appends and removals.
  */
 #include "backend/wal/wal_inner.h"
+#include "backend/wal/wal_number.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/path.h"
@@ -149,7 +150,7 @@ static int copy_file_bytes(int from, int to, uint64_t bytes)
     return at == bytes && sync_fd(to);
 }
 
-int wal_copy(struct wal *wal, const char *path, char *error, size_t size)
+int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size)
 {
     char to[PATH_MAX];
     size_t count;
@@ -169,8 +170,19 @@ int wal_copy(struct wal *wal, const char *path, char *error, size_t size)
         if (fd >= 0 && close(fd) != 0 && !failure)
             failure = wal_segment_failure(to, error, size);
     }
-    if (!failure && !path_sync(path))
+    if (!failure &&
+        (!wal_number_write(path, WAL_COMMITTED, committed, true) || !path_sync(path)))
         failure = wal_segment_failure(path, error, size);
     close_parts(parts, count);
     return failure;
+}
+
+uint64_t wal_committed_at(const char *path)
+{
+    return wal_number_read(path, WAL_COMMITTED);
+}
+
+void wal_copy_ends(struct wal *wal)
+{
+    wal_number_remove(wal->path, WAL_COMMITTED);
 }

@@ -137,8 +137,8 @@ START_TEST(a_copy_has_every_batch)
     uint64_t next = 0;
     append_all("abc");
     wal_trim(wal, 1);
-    ck_assert_int_eq(wal_copy(wal, "copy", error, sizeof error), OK);
-    ck_assert_int_eq(wal_copy(wal, "copy", error, sizeof error), ERR_STORE);
+    ck_assert_int_eq(wal_copy(wal, "copy", 0, error, sizeof error), OK);
+    ck_assert_int_eq(wal_copy(wal, "copy", 0, error, sizeof error), ERR_STORE);
     append_all("d");
     seen[0] = 0;
     ck_assert(wal_read_only("copy", note, &next, error, sizeof error));

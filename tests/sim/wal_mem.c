@@ -37,11 +37,13 @@ struct disk {
     struct record **records; /* oldest first */
     size_t count, cap;
     size_t unsynced; /* number of newest records that are not synced */
+    uint64_t trimmed, committed; /* the files `filed` and `committed` of a real log */
 };
 
 struct wal {
     struct disk *disk; /* NULL after a crash */
     uint64_t last;
+    size_t unshown; /* number of newest records that are not shown */
     struct list cursors;
     /* batch whose write failed and which may have reached the disk; NULL: none */
     struct record *doubtful;
@@ -145,11 +147,11 @@ static void disk_cut(struct disk *disk, size_t count)
     disk->unsynced -= count < disk->unsynced ? count : disk->unsynced;
 }
 
-static bool disk_replay(const struct disk *disk, wal_fn *read, void *owner, char *error,
-                        size_t size)
+static bool disk_replay(const struct disk *disk, uint64_t trimmed, wal_fn *read, void *owner,
+                        char *error, size_t size)
 {
     for (size_t i = 0; i < disk->count; i++)
-        if (!read(owner, disk->first + i, record_bytes(disk->records[i]), error, size))
+        if (disk->first + i > trimmed && !read(owner, disk->first + i, record_bytes(disk->records[i]), error, size))
             return false;
     return true;
 }
@@ -215,6 +217,8 @@ void wal_mem_crash(struct wal *wal)
         wal->doubtful = NULL;
     }
     disk_break(disk);
+    if (row_mix(disk->trimmed) % 2) /* it is written without a sync */
+        disk->trimmed = 0;
     disk->unsynced = 0;
     disk->is_open = false;
     wal->disk = NULL;
@@ -267,7 +271,7 @@ struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owne
     if (!disk)
         disk = disk_new(options->path);
     CHECK(!disk->is_open && !options->trimmed);
-    if (!disk_replay(disk, read, owner, error, size))
+    if (!disk_replay(disk, disk->trimmed, read, owner, error, size))
         return NULL;
     struct wal *wal = calloc(1, sizeof *wal);
     CHECK(wal);
@@ -281,7 +285,7 @@ struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owne
 bool wal_read_only(const char *path, wal_fn *read, void *owner, char *error, size_t size)
 {
     const struct disk *disk = disk_find(path);
-    return !disk || disk_replay(disk, read, owner, error, size);
+    return !disk || disk_replay(disk, 0, read, owner, error, size);
 }
 
 static void drop_doubtful(struct wal *wal)
@@ -290,14 +294,22 @@ static void drop_doubtful(struct wal *wal)
     wal->doubtful = NULL;
 }
 
+static void drop_unshown(struct wal *wal)
+{
+    disk_cut(wal->disk, wal->unshown);
+    wal->unshown = 0;
+}
+
 /* Keeps unsynced batches, which only a crash loses. */
 void wal_close(struct wal *wal)
 {
     if (!wal)
         return;
     CHECK(list_empty(&wal->cursors));
-    if (wal->disk)
+    if (wal->disk) {
+        drop_unshown(wal);
         wal->disk->is_open = false;
+    }
     drop_doubtful(wal);
     free(wal);
 }
@@ -328,12 +340,40 @@ int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size
     return OK;
 }
 
-int wal_sync(struct wal *wal, char *error, size_t size)
+int wal_write(struct wal *wal, struct bytes batch, uint64_t *index, char *error, size_t size)
 {
     int err = write_gate(wal);
-    if (err != OK)
+    if (err != OK) {
+        if (wal->disk)
+            drop_unshown(wal);
         return refuse(err, error, size);
+    }
+    disk_push(wal->disk, record_new(batch));
+    *index = wal->last + ++wal->unshown;
+    return OK;
+}
+
+void wal_show(struct wal *wal)
+{
+    wal->last += wal->unshown;
+    wal->unshown = 0;
+}
+
+/* Of the batches that are not shown, the first one may have reached a disk that fails. */
+int wal_sync(struct wal *wal, char *error, size_t size)
+{
+    bool was_stopped = wal->stopped != OK;
+    int err = write_gate(wal);
+    if (err != OK) {
+        struct disk *disk = wal->disk;
+        if (err == ERR_STORE && !was_stopped && wal->unshown)
+            wal->doubtful = record_new(record_bytes(disk->records[disk->count - wal->unshown]));
+        if (disk)
+            drop_unshown(wal);
+        return refuse(err, error, size);
+    }
     wal->disk->unsynced = 0;
+    wal_show(wal);
     return OK;
 }
 
@@ -355,6 +395,7 @@ int wal_rotate(struct wal *wal, char *error, size_t size)
         return refuse(wal->stopped, error, size);
     }
     wal->stopped = OK;
+    drop_unshown(wal);
     wal->disk->unsynced = 0;
     drop_doubtful(wal);
     return OK;
@@ -365,7 +406,7 @@ int wal_probe(struct wal *wal, char *error, size_t size)
     return wal_sync(wal, error, size);
 }
 
-int wal_copy(struct wal *wal, const char *path, char *error, size_t size)
+int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size)
 {
     if (disk_find(path)) {
         snprintf(error, size, "%s: exists", path);
@@ -373,10 +414,22 @@ int wal_copy(struct wal *wal, const char *path, char *error, size_t size)
     }
     struct disk *copy = disk_new(path);
     copy->first = wal->disk->first;
-    for (size_t i = 0; i < wal->disk->count; i++)
+    copy->committed = committed;
+    for (size_t i = 0; i < wal->disk->count - wal->unshown; i++)
         disk_push(copy, record_new(record_bytes(wal->disk->records[i])));
     copy->unsynced = 0;
     return OK;
+}
+
+uint64_t wal_committed_at(const char *path)
+{
+    const struct disk *disk = disk_find(path);
+    return disk ? disk->committed : 0;
+}
+
+void wal_copy_ends(struct wal *wal)
+{
+    wal->disk->committed = 0;
 }
 
 /* ---- trim and truncate ------------------------------------------------------------------- */
@@ -386,6 +439,8 @@ void wal_trim(struct wal *wal, uint64_t index)
     CHECK(index <= wal->last);
     if (!wal->disk)
         return;
+    if (wal->disk->trimmed < index)
+        wal->disk->trimmed = index;
     for (struct list *node = wal->cursors.next; node != &wal->cursors; node = node->next) {
         const struct wal_cursor *cursor = container_of(node, struct wal_cursor, node);
         if (cursor->next <= index)
@@ -397,8 +452,9 @@ void wal_trim(struct wal *wal, uint64_t index)
 
 int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size)
 {
-    if (wal->stopped || index + 1 < wal->disk->first)
+    if (wal->stopped || index + 1 < wal->disk->first || index < wal->disk->trimmed)
         return refuse(ERR_STORE, error, size);
+    wal_show(wal);
     if (index >= wal->last)
         return OK;
     for (struct list *node = wal->cursors.next; node != &wal->cursors; node = node->next) {
@@ -451,6 +507,11 @@ int wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *ba
 uint64_t wal_first(struct wal *wal)
 {
     return wal->disk ? wal->disk->first : wal->last + 1;
+}
+
+uint64_t wal_trimmed(struct wal *wal)
+{
+    return wal->disk ? wal->disk->trimmed : 0;
 }
 
 uint64_t wal_last(const struct wal *wal)

@@ -87,9 +87,13 @@ static void append(struct wal *wal, unsigned count)
     }
 }
 
-/* Checks that the disk has exactly the batches first..last, each of attempt 0. */
+/* Checks that the disk has exactly the batches first..last, each of attempt 0. The file `filed`, which a power loss may
+ * take, is removed before, so that all are read. */
 static void check_read(uint64_t first, uint64_t last)
 {
+    char filed[LOSSY_PATH_MAX];
+    snprintf(filed, sizeof filed, "%s/filed", dir);
+    (void)unlink(filed);
     struct wal *wal = open_wal();
     CHECK(seen.first == first && seen.last == last);
     CHECK(!last || wal_last(wal) == last);
@@ -124,7 +128,7 @@ static size_t list_firsts(uint64_t *firsts, size_t max)
     DIR *from = opendir(dir);
     CHECK(from);
     for (struct dirent *entry; (entry = readdir(from));) {
-        if (entry->d_name[0] == '.')
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "filed") == 0)
             continue;
         CHECK(count < max);
         CHECK(strlen(entry->d_name) == 28 && strcmp(entry->d_name + 20, ".batches") == 0);
@@ -212,7 +216,7 @@ static void test_a_long_batch_is_read_again_and_a_too_long_one_refused(void)
     CHECK(wal_append(wal, batch, true, error, sizeof error) == ERR_STORE);
     CHECK(wal_append(wal, BYTES("x"), true, error, sizeof error) == ERR_STORE);
     CHECK(wal_rotate(wal, error, sizeof error) == OK);
-    CHECK(wal_copy(wal, other, error, sizeof error) == OK);
+    CHECK(wal_copy(wal, other, 0, error, sizeof error) == OK);
     wal_close(wal);
     CHECK(list_firsts(firsts, 8) == 3);
     CHECK(bytes_of_file(1) == bytes_of_file(2) && bytes_of_file(2) == 16 + 28 + sizeof long_text);
@@ -476,7 +480,7 @@ static void test_a_gap_of_batches_that_are_not_needed_is_accepted(void)
     path_of(path, dir, firsts[2]);
     CHECK(truncate(path, 20) == 0);
     wal = open_at(dir, FILE_BYTES, firsts[3] - 1);
-    CHECK(wal && seen.first == 1 && seen.last == 60);
+    CHECK(wal && seen.first == firsts[3] && seen.last == 60);
     append(wal, 1);
     wal_close(wal);
     wal = open_at(dir, FILE_BYTES, 1000); /* the caller has applied more batches than the WAL has */
@@ -876,6 +880,94 @@ static void test_a_cursor_holds_back_trimming(void)
     wal_close(wal);
 }
 
+/* ---- write, sync, show ---- */
+
+static void write_batches(struct wal *wal, uint64_t from, unsigned count)
+{
+    for (uint64_t index = from; count--; index++) {
+        uint64_t got = 0;
+        CHECK(wal_write(wal, batch_of(index, 0), &got, error, sizeof error) == OK);
+        CHECK(got == index);
+    }
+}
+
+static void test_a_batch_is_shown_when_it_is_synced(void)
+{
+    for (unsigned count = 1; count < 60; count += 7) {
+        start();
+        struct wal *wal = open_wal();
+        append(wal, 5);
+        struct wal_cursor *cursor = wal_cursor_new(wal, 6);
+        write_batches(wal, 6, count); /* also more than a segment has room for */
+        CHECK(wal_last(wal) == 5);
+        check_next(cursor, 0);
+        CHECK(wal_copy(wal, other, 5, error, sizeof error) == OK);
+        CHECK(wal_committed_at(other) == 5);
+        if (count % 2)
+            CHECK(wal_sync(wal, error, sizeof error) == OK);
+        else
+            wal_show(wal);
+        CHECK(wal_last(wal) == 5 + count);
+        for (unsigned i = 0; i < count; i++)
+            check_next(cursor, 6 + i);
+        write_batches(wal, 6 + count, 1);
+        wal_cursor_free(cursor);
+        wal_close(wal);
+        check_read(1, 5 + count); /* what was not shown is void */
+        wal = open_at(other, FILE_BYTES, 0);
+        CHECK(wal && wal_last(wal) == 5);
+        wal_close(wal);
+    }
+}
+
+static void test_a_failed_sync_voids_all_that_was_not_shown(void)
+{
+    start();
+    struct wal *wal = open_wal();
+    append(wal, 5);
+    write_batches(wal, 6, 3);
+    disk.is_lossy = true;
+    disk.fail_sync = EIO;
+    CHECK(wal_sync(wal, error, sizeof error) == ERR_STORE);
+    disk_heal();
+    CHECK(wal_last(wal) == 5);
+    CHECK(wal_write(wal, batch_of(6, 1), &(uint64_t){0}, error, sizeof error) == ERR_STORE);
+    CHECK(wal_rotate(wal, error, sizeof error) == OK);
+    write_batches(wal, 6, 2);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    disk.is_lossy = false;
+    wal_close(wal);
+    check_read(1, 7);
+}
+
+/* ---- what is filed ---- */
+
+static void test_a_start_replays_only_what_is_not_filed(void)
+{
+    char path[LOSSY_PATH_MAX];
+    snprintf(path, sizeof path, "%s/filed", dir);
+    for (uint64_t filed = 1; filed <= 60; filed++) {
+        start();
+        struct wal *wal = open_wal();
+        append(wal, 60);
+        struct wal_cursor *cursor = wal_cursor_new(wal, 1); /* so that no segment is removed */
+        wal_trim(wal, filed);
+        CHECK(wal_trimmed(wal) == filed);
+        wal_cursor_free(cursor);
+        wal_close(wal);
+        wal = open_wal();
+        CHECK(seen.first == (filed < 60 ? filed + 1 : 0) && wal_last(wal) == 60);
+        CHECK(wal_trimmed(wal) == filed);
+        append(wal, 1);
+        wal_close(wal);
+        int fd = open(path, O_RDWR);
+        CHECK(fd >= 0 && pwrite(fd, "\xff", 1, (off_t)(filed % 16)) == 1 && close(fd) == 0);
+        wal = open_wal(); /* a torn file counts for nothing */
+        CHECK(seen.first == 1 && seen.last == 61);
+        wal_close(wal);
+    }
+}
+
 /* ---- truncate ---- */
 
 static void test_truncation_leaves_what_lies_before(void)
@@ -1088,7 +1180,7 @@ static void test_a_copy_has_everything_appended_before(void)
         char reason[512];
         lossy_empty(other);
         uint64_t before = wal_last(writer.wal);
-        CHECK(wal_copy(writer.wal, other, reason, sizeof reason) == OK);
+        CHECK(wal_copy(writer.wal, other, 0, reason, sizeof reason) == OK);
         uint64_t after = wal_last(writer.wal);
         struct wal *copy = open_at(other, 4096, 0);
         CHECK(copy && seen.last >= before && seen.last <= after);
@@ -1102,10 +1194,10 @@ static void test_a_copy_has_everything_appended_before(void)
     wal_close(writer.wal);
     struct wal *wal = open_wal();
     CHECK(seen.last == last);
-    CHECK(wal_copy(wal, "/nonexistent", error, sizeof error) == ERR_STORE);
+    CHECK(wal_copy(wal, "/nonexistent", 0, error, sizeof error) == ERR_STORE);
     lossy_empty(other);
-    CHECK(wal_copy(wal, other, error, sizeof error) == OK);
-    CHECK(wal_copy(wal, other, error, sizeof error) == ERR_STORE); /* the target has segments */
+    CHECK(wal_copy(wal, other, 0, error, sizeof error) == OK);
+    CHECK(wal_copy(wal, other, 0, error, sizeof error) == ERR_STORE); /* the target has segments */
     wal_close(wal);
 }
 
@@ -1117,6 +1209,7 @@ static struct {
     struct wal *wal;
     bool is_failed, knows_trimmed;
     bool is_own; /* all batches of earlier processes are on the disk */
+    unsigned doubtful; /* number of batches that may have reached the disk although they failed */
     uint64_t last, durable, trimmed;
     unsigned try[BATCHES_MAX]; /* attempt that was accepted; the next higher one may have failed */
     unsigned tries[BATCHES_MAX];
@@ -1129,7 +1222,7 @@ static void random_open(void)
     if (!model.wal)
         printf("%s\n", error);
     CHECK(model.wal);
-    CHECK(!model.is_failed || wal_last(model.wal) <= model.last + 1);
+    CHECK(!model.is_failed || wal_last(model.wal) <= model.last + 1 + model.doubtful);
     CHECK(model.is_failed || wal_last(model.wal) <= model.last);
     for (uint64_t index = model.trimmed + 1; index <= wal_last(model.wal); index++) {
         CHECK(seen.first <= index && seen.last >= index);
@@ -1140,6 +1233,7 @@ static void random_open(void)
     }
     model.last = wal_last(model.wal);
     model.is_failed = model.is_own = false;
+    model.doubtful = 0;
 }
 
 static void random_reopen(bool is_power_lost)
@@ -1176,6 +1270,34 @@ static void random_append(void)
         model.durable = index;
         model.is_own = true;
     }
+}
+
+/* Writes some batches, and syncs them together. */
+static void random_group(void)
+{
+    unsigned count = 1 + (unsigned)disk_random(4), written = 0;
+    int failure = model.is_failed ? ERR_STORE : OK;
+    for (; !failure && written < count; written++) {
+        uint64_t index = model.last + 1 + written, got;
+        struct bytes batch = batch_of(index, ++model.tries[index]);
+        failure = wal_write(model.wal, batch, &got, error, sizeof error);
+        CHECK(failure || got == index);
+        CHECK(wal_last(model.wal) == model.last);
+    }
+    if (!failure)
+        failure = wal_sync(model.wal, error, sizeof error);
+    if (failure) {
+        model.doubtful = written > model.doubtful ? written : model.doubtful;
+        model.is_failed = true;
+        CHECK(wal_last(model.wal) == model.last);
+        return;
+    }
+    for (unsigned i = 1; i <= count; i++)
+        model.try[model.last + i] = model.tries[model.last + i];
+    model.last += count;
+    CHECK(wal_last(model.wal) == model.last);
+    model.durable = model.last;
+    model.is_own = true;
 }
 
 /* Syncs as another thread would: the appending thread notices an error only at its next call. */
@@ -1237,8 +1359,10 @@ static void random_truncate(void)
 static void random_step(void)
 {
     uint64_t chance = disk_random(100);
-    if (chance < 60) {
+    if (chance < 50) {
         random_append();
+    } else if (chance < 60) {
+        random_group();
     } else if (chance < 63) {
         random_sync_upto();
     } else if (chance < 66) {
@@ -1346,6 +1470,9 @@ int main(void)
     test_a_cursor_holds_back_trimming();
     test_truncation_leaves_what_lies_before();
     test_truncation_behind_what_was_trimmed_is_refused();
+    test_a_batch_is_shown_when_it_is_synced();
+    test_a_failed_sync_voids_all_that_was_not_shown();
+    test_a_start_replays_only_what_is_not_filed();
     test_a_truncation_that_fails_leaves_no_gap();
     test_cursors_read_beside_appends_rotations_and_trims();
     test_a_copy_has_everything_appended_before();
