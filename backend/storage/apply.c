@@ -35,7 +35,7 @@ struct apply {
 
     /* the buffer of the current job, or of the last one */
     const struct write_buffer *buffer;
-    uint64_t logged;
+    uint64_t upto; /* index of its newest batch in the WAL */
     _Atomic size_t bytes;
     int result;
     char reason[256];
@@ -44,7 +44,7 @@ struct apply {
 /* Syncs the WAL, then applies the buffer: only durable rows go into the tables. */
 static int sync_and_apply(struct apply *apply, const struct write_buffer *buffer)
 {
-    int err = storage_sync_upto(apply->storage, apply->logged, apply->reason, sizeof apply->reason);
+    int err = storage_sync_upto(apply->storage, apply->upto, apply->reason, sizeof apply->reason);
     if (err != OK)
         return err;
     return write_buffer_apply(buffer, storage_store(apply->storage), apply->batch, &apply->bytes,
@@ -56,7 +56,7 @@ static void apply_buffer(struct job *job)
     struct apply *apply = container_of(job, struct apply, job);
     apply->result = sync_and_apply(apply, apply->buffer);
     if (apply->result == OK)
-        storage_applied(apply->storage, apply->logged);
+        storage_applied(apply->storage, apply->upto);
 }
 
 static void finish_apply(struct apply *apply)
@@ -125,7 +125,7 @@ struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct stora
 static int apply_rest(struct apply *apply)
 {
     const struct write_buffer *immutable = overlay_immutable(apply->overlay);
-    apply->logged = storage_logged(apply->storage);
+    apply->upto = storage_committed(apply->storage);
     int err = immutable ? sync_and_apply(apply, immutable) : OK;
     return err == OK ? sync_and_apply(apply, overlay_active(apply->overlay)) : err;
 }
@@ -140,27 +140,27 @@ void apply_free(struct apply *apply)
         (void)overlay_applied(apply->overlay, SIZE_MAX);
     if (apply->result == OK && !store_is_stopped(storage_store(apply->storage)) &&
         apply_rest(apply) == OK)
-        storage_applied(apply->storage, apply->logged);
+        storage_applied(apply->storage, apply->upto);
     store_batch_free(apply->batch);
     free(apply);
 }
 
-void apply_begin(struct apply *apply, uint64_t logged)
+void apply_begin(struct apply *apply, uint64_t upto)
 {
     CHECK(!apply->is_running);
     apply->is_running = true;
     apply->buffer = overlay_immutable(apply->overlay);
-    apply->logged = logged;
+    apply->upto = upto;
     atomic_store(&apply->bytes, 0);
     CHECK(apply->buffer);
     worker_submit(apply->worker, &apply->job);
 }
 
-bool apply_now(struct apply *apply, uint64_t logged)
+bool apply_now(struct apply *apply, uint64_t upto)
 {
     CHECK(!apply->is_running);
     apply->buffer = overlay_immutable(apply->overlay);
-    apply->logged = logged;
+    apply->upto = upto;
     apply_buffer(&apply->job);
     if (apply->result == OK)
         (void)overlay_applied(apply->overlay, SIZE_MAX);

@@ -25,11 +25,11 @@ struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct stora
 /* Waits for the job under way, then applies all durable rows, so that the next start has nothing to replay. Rows that
  * cannot be applied are in the WAL. The overlay must have no effects that are not durable. NULL is allowed. */
 void apply_free(struct apply *apply);
-/* Applies the immutable write buffer, whose batches are in the WAL, the newest with this index (storage_logged). No
- * other job may be under way. */
-void apply_begin(struct apply *apply, uint64_t logged);
+/* Applies the immutable write buffer, whose batches are in the WAL, the newest with this index. No other job may be
+ * under way. */
+void apply_begin(struct apply *apply, uint64_t upto);
 /* Does the work of apply_begin on the calling thread. False: it failed. */
-bool apply_now(struct apply *apply, uint64_t logged);
+bool apply_now(struct apply *apply, uint64_t upto);
 bool apply_is_running(const struct apply *apply);
 /* Clears the result of a failed job, because recovery has brought its rows into the tables. */
 void apply_forget(struct apply *apply);

@@ -43,6 +43,7 @@ struct commit_job {
     bool sync;
     int result;
     char reason[256];
+    uint64_t index; /* of the batch in the WAL */
     uint64_t count; /* of rows */
     uint64_t bytes;
     uint64_t sync_us;
@@ -70,8 +71,8 @@ struct commit {
     bool fills_buffer; /* the batch is the last one of its buffer */
     uint64_t active_ms,
         immutable_ms;          /* wall clock, when the buffers received their first row; 0: empty */
-    uint64_t immutable_logged; /* index in the WAL of the last batch of the immutable buffer */
-    uint64_t rest_ticket;      /* of the open batch at the last commit_rest */
+    uint64_t immutable_upto; /* index in the WAL of the last batch of the immutable buffer */
+    uint64_t rest_ticket;    /* of the open batch at the last commit_rest */
     struct commit_job current;
 };
 
@@ -87,8 +88,9 @@ static void log_batch(struct job *job)
     commit->current.count = effects_count(commit->effects);
     commit->current.bytes = effects_bytes(commit->effects).len;
     uint64_t begun_us = clock_mono_us();
-    commit->current.result = storage_log(commit->storage, commit->effects, commit->current.sync,
-                                         commit->current.reason, sizeof commit->current.reason);
+    commit->current.result =
+        storage_log(commit->storage, commit->effects, commit->current.sync, &commit->current.index,
+                    commit->current.reason, sizeof commit->current.reason);
     commit->current.sync_us = clock_mono_us() - begun_us;
     if (commit->current.result == OK)
         atomic_store(&commit->current.durable, commit->current.ticket);
@@ -124,13 +126,13 @@ static void switch_buffers(struct commit *commit)
 /* Applies the immutable buffer; later batches are in the active one. */
 static void begin_apply(struct commit *commit)
 {
-    apply_begin(commit->apply, commit->immutable_logged);
+    apply_begin(commit->apply, commit->immutable_upto);
 }
 
-/* All batches of the immutable buffer are in the WAL. */
-static void note_logged(struct commit *commit)
+/* All batches of the immutable buffer are committed. The log may have batches after them. */
+static void note_committed(struct commit *commit)
 {
-    commit->immutable_logged = storage_logged(commit->storage);
+    commit->immutable_upto = storage_committed(commit->storage);
 }
 
 /* Called when no batch is in flight. */
@@ -162,8 +164,10 @@ static void batch_done(struct job *job)
     bool fills_buffer = commit->fills_buffer;
     commit->current.batch = NULL;
     commit->fills_buffer = false;
+    if (was_batch && commit->current.result == OK)
+        storage_commit(commit->storage, commit->current.index);
     if (fills_buffer)
-        note_logged(commit);
+        note_committed(commit);
     if (commit->current.result != OK) {
         commit->has_failed = true;
         return;
@@ -343,7 +347,7 @@ void commit_rest(struct commit *commit)
     if (!is_idle || overlay_immutable(commit->overlay) || overlay_is_empty(commit->overlay))
         return;
     switch_buffers(commit);
-    note_logged(commit);
+    note_committed(commit);
     begin_apply(commit);
 }
 
@@ -354,13 +358,13 @@ bool commit_apply(struct commit *commit)
         return false;
     bool is_big = overlay_active(commit->overlay)->arena.bytes > APPLY_NOW_BYTES;
     switch_buffers(commit);
-    note_logged(commit);
+    note_committed(commit);
     if (is_big ||
         store_holds_writes(storage_store(commit->storage))) { /* applying may take long then */
         begin_apply(commit);
         return false;
     }
-    if (!apply_now(commit->apply, commit->immutable_logged))
+    if (!apply_now(commit->apply, commit->immutable_upto))
         return false; /* commit_turn_end handles the failure */
     commit->immutable_ms = 0;
     tell_age(commit);

@@ -20,6 +20,7 @@ struct replay {
     struct list kept; /* batches that are not committed yet, by index */
     uint64_t count;   /* number of these batches */
     uint64_t committed;
+    uint64_t known; /* batches up to this one are committed, whatever they say */
 };
 
 struct replay *replay_new(replay_fn *apply, void *owner)
@@ -39,6 +40,11 @@ void replay_free(struct replay *replay)
     for (struct list *node; (node = list_pop(&replay->kept));)
         free(container_of(node, struct kept, node));
     free(replay);
+}
+
+void replay_commit(struct replay *replay, uint64_t index)
+{
+    replay->known = index;
 }
 
 static void keep_batch(struct replay *replay, uint64_t index, struct bytes batch)
@@ -90,8 +96,11 @@ bool replay_batch(void *owner, uint64_t index, struct bytes batch, char *error, 
 {
     struct replay *replay = owner;
     uint64_t commit;
-    if (!read_commit(index, batch, &commit, error, size) ||
-        !apply_kept(replay, commit, error, size))
+    if (!read_commit(index, batch, &commit, error, size))
+        return false;
+    if (commit < replay->known)
+        commit = replay->known;
+    if (!apply_kept(replay, commit, error, size))
         return false;
     if (commit < index) {
         keep_batch(replay, index, batch);

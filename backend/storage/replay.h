@@ -18,6 +18,8 @@ typedef bool replay_fn(void *owner, struct bytes batch, char *error, size_t size
 
 struct replay *replay_new(replay_fn *apply, void *owner);
 void replay_free(struct replay *replay); /* NULL is allowed */
+/* Batches up to this index are known to be committed, whatever the batches say. To be called before the first batch. */
+void replay_commit(struct replay *replay, uint64_t index);
 /* wal_fn whose owner is the replay: applies the batches that this batch commits, and keeps a copy of the batch until
  * it is committed itself. Write batches of RocksDB (format 1 of the WAL) are committed. */
 bool replay_batch(void *owner, uint64_t index, struct bytes batch, char *error, size_t size);

@@ -6,10 +6,13 @@
 #include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/log.h"
+#include "shared/path.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,22 +39,32 @@ struct storage {
     struct store *store;
     struct wal *wal;
     uint64_t wal_bytes_max;
-    _Atomic uint64_t applied; /* index of the last batch in RocksDB's memtables */
-    _Atomic uint64_t filed;   /* of the last batch in its files: the WAL up to it is not needed */
+    _Atomic uint64_t committed; /* index of the last committed batch */
+    _Atomic uint64_t applied;   /* of the last batch in RocksDB's memtables */
+    _Atomic uint64_t filed;     /* of the last batch in its files: the WAL up to it is not needed */
     /* shared: flush and checkpoint; exclusive: the database was reopened and has not all rows yet */
     pthread_rwlock_t lock;
     pthread_mutex_t trim_lock; /* keeps the WAL whole during a checkpoint; taken after `lock` */
     struct replay_progress progress;
-    int replay_error; /* of the last batch that could not be applied */
-    bool is_behind;   /* the tables lack the rows of the WAL */
+    int replay_error;   /* of the last batch that could not be applied */
+    bool is_behind;     /* the tables lack the rows of the WAL */
+    bool is_replicated; /* this store is one of several copies: the end of its WAL is not its own */
+    bool is_copy;       /* storage_checkpoint made it, and nothing was written since */
 };
 
 /* ---- the WAL ----------------------------------------------------------------------------- */
 
-int storage_log(struct storage *storage, struct effects *effects, bool sync, char *error,
-                size_t size)
+int storage_append(struct storage *storage, struct bytes record, uint64_t *index, char *error,
+                   size_t size)
 {
-    effects_set_index(effects, wal_last(storage->wal) + 1);
+    return wal_write(storage->wal, record, index, error, size);
+}
+
+int storage_log(struct storage *storage, struct effects *effects, bool sync, uint64_t *index,
+                char *error, size_t size)
+{
+    *index = wal_last(storage->wal) + 1;
+    effects_set_index(effects, *index);
     return wal_append(storage->wal, effects_bytes(effects), sync, error, size);
 }
 
@@ -65,9 +78,20 @@ int storage_sync(struct storage *storage, char *error, size_t size)
     return wal_sync(storage->wal, error, size);
 }
 
-int storage_sync_upto(struct storage *storage, uint64_t logged, char *error, size_t size)
+int storage_sync_upto(struct storage *storage, uint64_t index, char *error, size_t size)
 {
-    return wal_sync_upto(storage->wal, logged, error, size);
+    return wal_sync_upto(storage->wal, index, error, size);
+}
+
+void storage_commit(struct storage *storage, uint64_t index)
+{
+    if (atomic_load(&storage->committed) < index)
+        atomic_store(&storage->committed, index);
+}
+
+uint64_t storage_committed(const struct storage *storage)
+{
+    return atomic_load(&storage->committed);
 }
 
 /* Continues in a new segment, and proves that the disk takes data. A batch that failed is void from then on, also after
@@ -83,22 +107,24 @@ static int renew_wal(struct storage *storage, char *error, size_t size)
 int storage_write(struct storage *storage, struct effects *effects, bool sync, char *error,
                   size_t size)
 {
-    int err = storage_log(storage, effects, sync, error, size);
+    uint64_t index;
+    int err = storage_log(storage, effects, sync, &index, error, size);
     if (err != OK)
         return err;
+    storage_commit(storage, index);
     struct store_batch *batch = store_batch_new();
     CHECK(store_batch_add_effects(batch, storage->store, effects_bytes(effects), error, size));
     err = store_apply(storage->store, batch, error, size);
     store_batch_free(batch);
     if (err != OK)
         return err;
-    storage_applied(storage, storage_logged(storage));
+    storage_applied(storage, index);
     return storage_wal_is_long(storage) ? storage_flush(storage, error, size) : OK;
 }
 
-void storage_applied(struct storage *storage, uint64_t logged)
+void storage_applied(struct storage *storage, uint64_t index)
 {
-    atomic_store(&storage->applied, logged);
+    atomic_store(&storage->applied, index);
 }
 
 bool storage_wal_is_long(const struct storage *storage)
@@ -130,14 +156,16 @@ int storage_flush(struct storage *storage, char *error, size_t size)
     return err;
 }
 
-/* Copies the files of the tables first, then the WAL, which must not be trimmed in between. */
+/* Copies the files of the tables first, then the WAL, which must not be trimmed in between. With several copies of the
+ * data no later batch shows that the last ones are committed, so the copy says it. */
 int storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size)
 {
     pthread_rwlock_rdlock(&storage->lock);
     pthread_mutex_lock(&storage->trim_lock);
     int err = store_checkpoint(storage->store, path, error, size);
+    uint64_t committed = storage_committed(storage); /* no row in the copied tables is newer */
     if (err == OK)
-        err = wal_copy(storage->wal, path, wal_last(storage->wal), error, size);
+        err = wal_copy(storage->wal, path, committed, error, size);
     pthread_mutex_unlock(&storage->trim_lock);
     pthread_rwlock_unlock(&storage->lock);
     return err;
@@ -210,35 +238,54 @@ static bool apply_again(void *owner, struct bytes record, char *error, size_t si
     return storage->replay_error == OK;
 }
 
+/* In a copy that was made by storage_checkpoint, nothing after the committed batches is needed: it becomes a store of its
+ * own. */
+static bool keeps_tail(const struct storage *storage)
+{
+    return storage->is_replicated && !storage->is_copy;
+}
+
+/* What was trimmed is committed and in the tables' files. */
+static uint64_t left_out(const struct storage *storage)
+{
+    uint64_t trimmed = wal_trimmed(storage->wal), before = wal_first(storage->wal) - 1;
+    return trimmed > before ? trimmed : before;
+}
+
 /* Batches after the last committed one were not applied, and with one copy of the data they can never be committed:
  * truncates them, so that a later batch does not commit them. */
 static int drop_uncommitted(struct storage *storage, const struct replay *replay, char *error,
                             size_t size)
 {
-    uint64_t committed = replay_committed(replay);
+    uint64_t committed = storage_committed(storage);
     if (!replay_uncommitted(replay))
         return OK;
-    if (!committed)
-        committed = wal_first(storage->wal) - 1;
     log_event(LOG_WARN, "wal_uncommitted",
               "path=%s after_batch=%" PRIu64 " dropped_batches=%" PRIu64, storage->path, committed,
               replay_uncommitted(replay));
     return wal_truncate(storage->wal, committed, error, size);
 }
 
-/* The batches of the WAL were replayed: moves their rows to files. From now on the tables have all rows. */
+/* The tables have all committed rows of the WAL. A store without copies moves them to files and drops what is not
+ * committed; in a store with copies the tail stays as it is, because other copies may have committed it. */
 static int end_replay(struct storage *storage, const struct replay *replay, char *error,
                       size_t size)
 {
-    int err = drop_uncommitted(storage, replay, error, size);
+    int err = OK;
+    storage_commit(storage, left_out(storage));
+    storage_commit(storage, replay_committed(replay));
+    if (!keeps_tail(storage))
+        err = drop_uncommitted(storage, replay, error, size);
     if (err != OK)
         return err;
-    atomic_store(&storage->applied, wal_last(storage->wal));
-    atomic_store(&storage->filed, 0);
-    if (wal_last(storage->wal))
+    atomic_store(&storage->applied, storage_committed(storage));
+    atomic_store(&storage->filed, left_out(storage));
+    if (!keeps_tail(storage) && wal_last(storage->wal))
         err = leave_wal(storage, error, size);
     if (err == OK) {
-        storage->is_behind = false;
+        if (storage->is_copy)
+            wal_copy_ends(storage->wal);
+        storage->is_copy = storage->is_behind = false;
         store_replayed(storage->store);
         end_progress(storage);
     }
@@ -263,12 +310,19 @@ static struct wal *open_segments(const struct storage *storage, wal_fn *read, vo
     return wal_open(&options, read, owner, error, size);
 }
 
+static struct replay *new_replay(const struct storage *storage, replay_fn *read, void *owner)
+{
+    struct replay *replay = replay_new(read, owner);
+    replay_commit(replay, storage_committed(storage));
+    return replay;
+}
+
 /* Opens the WAL, and replays it into the tables. */
 static int open_wal(struct storage *storage, char *error, size_t size)
 {
     begin_progress(storage);
     storage->replay_error = OK;
-    struct replay *replay = replay_new(apply_again, storage);
+    struct replay *replay = new_replay(storage, apply_again, storage);
     storage->wal = open_segments(storage, replay_batch, replay, error, size);
     int err = storage->replay_error != OK ? storage->replay_error : ERR_STORE;
     if (storage->wal)
@@ -284,12 +338,13 @@ static int read_batches(struct storage *storage, struct replay *replay, char *er
     uint64_t index;
     int err;
     storage->replay_error = OK;
-    struct wal_cursor *cursor = wal_cursor_new(storage->wal, wal_first(storage->wal));
+    struct wal_cursor *cursor = wal_cursor_new(storage->wal, left_out(storage) + 1);
     CHECK(cursor); /* only a flush trims, and none runs */
     while ((err = wal_cursor_next(cursor, &index, &batch, error, size)) == OK)
         if (!replay_batch(replay, index, batch, error, size))
             break;
     wal_cursor_free(cursor);
+    storage_commit(storage, replay_committed(replay));
     if (err == OK && storage->replay_error != OK)
         return storage->replay_error;
     return err == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_STORE;
@@ -299,7 +354,7 @@ static int read_batches(struct storage *storage, struct replay *replay, char *er
 static int replay_wal(struct storage *storage, char *error, size_t size)
 {
     begin_progress(storage);
-    struct replay *replay = replay_new(apply_again, storage);
+    struct replay *replay = new_replay(storage, apply_again, storage);
     int err = read_batches(storage, replay, error, size);
     if (err == ERR_NOT_FOUND)
         err = end_replay(storage, replay, error, size);
@@ -310,7 +365,7 @@ static int replay_wal(struct storage *storage, char *error, size_t size)
 int storage_read_wal(struct storage *storage, replay_fn *read, void *owner, char *error,
                      size_t size)
 {
-    struct replay *replay = replay_new(read, owner);
+    struct replay *replay = new_replay(storage, read, owner);
     int err = read_batches(storage, replay, error, size);
     replay_free(replay);
     return err == ERR_NOT_FOUND ? OK : err;
@@ -373,6 +428,19 @@ static int open_storage_wal(struct storage *storage, char *error, size_t size)
     return err == OK ? open_behind(storage, error, size) : err;
 }
 
+/* Is there a row with the members of a group, or a file with this copy's vote? Every opener of a store asks here, offline
+ * tools too: one that cut the end of the log would forget what this copy has acknowledged to others. */
+static bool is_of_group(const struct storage *storage)
+{
+    char path[PATH_MAX];
+    struct slice value;
+    (void)snprintf(path, sizeof path, "%s/replica", storage->path);
+    int err = store_get(storage->store, CF_SYSTEM, BYTES("g"), &value);
+    if (err == OK)
+        slice_release(&value);
+    return err != ERR_NOT_FOUND || path_exists(path);
+}
+
 /* The database's lock protects the WAL too, so the database is opened first and closed last. */
 struct storage *storage_open(struct store_env *env, const struct store_options *options,
                              uint64_t wal_bytes_max, char *error, size_t size)
@@ -388,13 +456,17 @@ struct storage *storage_open(struct store_env *env, const struct store_options *
     storage->wal_bytes_max = wal_bytes_max;
     CHECK(pthread_rwlock_init(&storage->lock, NULL) == 0);
     CHECK(pthread_mutex_init(&storage->trim_lock, NULL) == 0);
+    storage->is_replicated = is_of_group(storage);
+    storage_commit(storage, wal_committed_at(options->path));
+    storage->is_copy = storage_committed(storage) > 0;
     if (open_storage_wal(storage, error, size) == OK)
         return storage;
     storage_free(storage);
     return NULL;
 }
 
-/* Moves rows to files if the WAL is long, so that the next start is fast. If that fails they are in the WAL. */
+/* Moves rows to files if the WAL is long, so that the next start is fast. If that fails they are in the WAL. With copies
+ * the WAL keeps its newest segment: its last record shows how far this copy is. */
 static void shorten_wal(struct storage *storage)
 {
     char reason[256];
@@ -404,7 +476,9 @@ static void shorten_wal(struct storage *storage)
         return;
     if (!is_in_files && wal_bytes(storage->wal) < WAL_BYTES_LEFT)
         return;
-    if (leave_wal(storage, reason, sizeof reason) != OK)
+    int err = storage->is_replicated ? flush_and_trim(storage, reason, sizeof reason)
+                                     : leave_wal(storage, reason, sizeof reason);
+    if (err != OK)
         log_event(LOG_WARN, "flush_failed", "path=%s reason=\"%s\"", storage->path, reason);
 }
 

@@ -3,14 +3,19 @@
  *
  *   storage_log ──► the WAL: durable, in order     store_apply ──► the tables: what reads see
  *
- *   batches     1   2   3   4 │ 5   6   7 │ 8   9
- *   rows are    in files      │ in mem-   │ in the WAL and        files and memtables together: the tables
- *               (WAL trimmed) │ tables    │ a write buffer
- *                           filed       applied  logged
+ *   batches     1   2   3   4 │ 5   6   7 │ 8   9   10    │ 11  12
+ *   rows are    in files      │ in mem-   │ in the WAL and │ in the WAL    files and memtables together: the tables
+ *               (WAL trimmed) │ tables    │ a write buffer │ only
+ *                           filed       applied       committed  logged
  *
  * A batch is logged first; its rows are applied to the tables later, usually together with those of many batches. A start
  * replays the WAL into the tables; so does a recovery that reopens the database, since its memtables are lost then. Only
  * the index `filed` decides what is trimmed; the store has no access to the WAL.
+ *
+ * Only committed batches are applied. With one copy of the data a batch is committed as soon as it is logged; with several, the
+ * last ones in the log may not be committed yet, and may be replaced by others. So each batch has the index that the log
+ * gave it, and no one concludes from the end of the log what was applied. A store with copies has the row 'g' or the file
+ * `replica`; its log keeps the batches that are not committed, whoever opens it.
  *
  * Logging: one thread at a time (the commit thread). storage_sync_upto, storage_logged, figures, flush and checkpoint: any
  * thread. Open, close, recover: the partition's thread.
@@ -41,19 +46,27 @@ void storage_close(struct storage *storage);
 struct store *storage_store(const struct storage *storage);
 struct wal *storage_wal(const struct storage *storage);
 
-/* Gives the batch the next index and appends it to the WAL; with `sync` it and all before are on the disk on return.
+/* Gives the batch the next index, *index, and appends it to the WAL; with `sync` it and all before are on the disk on return.
  * 0, ERR_DISK_FULL or ERR_STORE with a one-line reason in error[size]; after an error no batch is logged until
  * storage_recover. */
-int storage_log(struct storage *storage, struct effects *effects, bool sync, char *error,
-                size_t size);
+int storage_log(struct storage *storage, struct effects *effects, bool sync, uint64_t *index,
+                char *error, size_t size);
+/* Appends a batch whose header already has its numbers, as another copy has sent it; *index is its place. It is neither
+ * durable nor shown by storage_logged before storage_sync. Errors as for storage_log. */
+int storage_append(struct storage *storage, struct bytes record, uint64_t *index, char *error,
+                   size_t size);
 /* Index of the newest logged batch. */
 uint64_t storage_logged(const struct storage *storage);
 /* Makes everything logged so far durable; on a thread that may log. */
 int storage_sync(struct storage *storage, char *error, size_t size);
 /* Makes batches up to this one durable, if they are not yet. */
-int storage_sync_upto(struct storage *storage, uint64_t logged, char *error, size_t size);
+int storage_sync_upto(struct storage *storage, uint64_t index, char *error, size_t size);
+/* Batches up to this one are committed; they never become fewer. */
+void storage_commit(struct storage *storage, uint64_t index);
+/* Index of the newest committed batch, as storage_commit or a replay of the WAL has found it; 0: none. */
+uint64_t storage_committed(const struct storage *storage);
 /* All rows of batches up to this one are in the tables. */
-void storage_applied(struct storage *storage, uint64_t logged);
+void storage_applied(struct storage *storage, uint64_t index);
 /* storage_log, then store_apply; for callers without a commit thread. */
 int storage_write(struct storage *storage, struct effects *effects, bool sync, char *error,
                   size_t size);

@@ -674,7 +674,7 @@ static bool pass(void *owner, uint64_t index, struct bytes record, char *reason,
 static void log_only(const char *key, const char *value)
 {
     put(CF_DATA, key, value);
-    ck_assert_int_eq(storage_log(storage, batch, true, error, sizeof error), OK);
+    ck_assert_int_eq(storage_log(storage, batch, true, &(uint64_t){0}, error, sizeof error), OK);
     effects_clear(batch);
 }
 
@@ -742,6 +742,89 @@ START_TEST(uncommitted_batches_are_not_applied_and_do_not_come_back)
 }
 END_TEST
 
+/* Appends a batch to the open log that is not committed, as a copy does that follows another one. */
+static void follow(const char *key)
+{
+    uint64_t index;
+    const struct effects_header header = {.type = EFFECTS_BATCH,
+                                          .index = storage_logged(storage) + 1,
+                                          .term = 3,
+                                          .commit = storage_committed(storage)};
+    effects_begin(batch, &header);
+    effects_put(batch, CF_DATA, bytes_of(key), BYTES("v"));
+    ck_assert_int_eq(storage_append(storage, effects_bytes(batch), &index, error, sizeof error),
+                     OK);
+    ck_assert_uint_eq(index, storage_logged(storage) + 1);
+    ck_assert_int_eq(storage_sync(storage, error, sizeof error), OK);
+    ck_assert_uint_eq(storage_logged(storage), index);
+    effects_clear(batch);
+}
+
+/* A store with the row of a group, a committed batch and a tail of two. Returns the index of the committed one. */
+static uint64_t begin_copy(void)
+{
+    put(CF_SYSTEM, "g", "members");
+    put(CF_DATA, "a", "v");
+    commit_synced();
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
+    reopen();
+    uint64_t committed = storage_committed(storage);
+    follow("b");
+    follow("c");
+    ck_assert_uint_eq(storage_committed(storage), committed);
+    return committed;
+}
+
+START_TEST(the_tail_of_a_copy_stays_whoever_opens_it)
+{
+    uint64_t committed = begin_copy();
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(storage_logged(storage), committed + 2);
+        ck_assert_uint_eq(storage_committed(storage), committed);
+        ck_assert_str_eq(walk(CF_DATA, "", "", true), "a ");
+        if (i == 0)
+            ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
+        if (i == 1)
+            go_on_as_if_killed();
+        else
+            reopen();
+    }
+    storage_commit(storage, committed + 1);
+    put(CF_METADATA, "m", "v");
+    struct store_batch *rows = store_batch_new();
+    ck_assert(store_batch_add_effects(rows, store, effects_bytes(batch), error, sizeof error));
+    ck_assert_int_eq(store_apply(store, rows, error, sizeof error), OK);
+    store_batch_free(rows);
+    effects_clear(batch);
+    disk.fail_files = ".sst"; /* the database is reopened: all that is known to be committed is replayed */
+    disk.fail_write = EIO;
+    ck_assert_int_ne(storage_flush(storage, error, sizeof error), OK);
+    disk.fail_write = 0;
+    ck_assert_int_eq(recover(), OK);
+    ck_assert_uint_eq(storage_logged(storage), committed + 2);
+    ck_assert_str_eq(walk(CF_DATA, "", "", true), "a b ");
+}
+END_TEST
+
+START_TEST(a_checkpoint_of_a_copy_ends_with_what_was_committed)
+{
+    char path[sizeof store_path + 8];
+    uint64_t committed = begin_copy();
+    storage_commit(storage, committed + 1);
+    snprintf(path, sizeof path, "%s-cut", store_path);
+    ck_assert_int_eq(storage_checkpoint(storage, path, error, sizeof error), OK);
+    storage_close(storage);
+    snprintf(store_path, sizeof store_path, "%.*s", (int)sizeof store_path - 1, path);
+    for (int i = 0; i < 2; i++) {
+        open_with(NULL, NULL);
+        ck_assert_str_eq(walk(CF_DATA, "", "", true), "a b ");
+        ck_assert_uint_eq(storage_logged(storage), committed + 1);
+        if (i == 0)
+            storage_close(storage);
+    }
+}
+END_TEST
+
 /* The form of records up to format 1 of the WAL: u64 sequence 0
  *  u32 count
  *  put, delete, range, data for the WAL. */
@@ -791,7 +874,7 @@ START_TEST(a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is)
     for (int i = 0; i < 12; i++) {
         snprintf(key, sizeof key, "%02d", i);
         effects_put(batch, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
-        ck_assert_int_eq(storage_log(storage, batch, true, error, sizeof error), OK);
+        ck_assert_int_eq(storage_log(storage, batch, true, &(uint64_t){0}, error, sizeof error), OK);
         effects_clear(batch);
     }
     reopen();
@@ -1381,6 +1464,8 @@ int main(int argc, char **argv)
     tcase_add_test(tests, logged_batches_in_no_table_are_there_after_a_kill);
     tcase_add_test(tests, a_log_of_write_batches_is_read_and_not_kept);
     tcase_add_test(tests, uncommitted_batches_are_not_applied_and_do_not_come_back);
+    tcase_add_test(tests, the_tail_of_a_copy_stays_whoever_opens_it);
+    tcase_add_test(tests, a_checkpoint_of_a_copy_ends_with_what_was_committed);
     tcase_add_test(tests, a_flush_leaves_in_the_log_what_is_in_no_table);
     tcase_add_test(tests, a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is);
     tcase_add_test(tests, flushes_and_compactions_that_fail_leave_the_log_alone);
