@@ -167,6 +167,10 @@ static void print_figures(const struct server *server, struct out *out)
         {"wal_damaged_batches", "scree_backend_store_wal_damaged_batches",
          "Intact batches of the WAL that were dropped at the start, because they follow a damaged "
          "one."},
+        {"kept_bytes", "scree_backend_store_change_log_bytes",
+         "Segments of the WAL that are kept for readers of changes."},
+        {"kept_since", "scree_backend_store_change_log_oldest_timestamp_seconds",
+         "Unix time at which the oldest kept segment was last written; 0: there is none."},
         {"memtable_bytes", "scree_backend_store_memtable_bytes", "Memtables of the store."},
         {"table_reader_bytes", "scree_backend_store_table_reader_bytes",
          "Indexes and filters in memory outside the block cache."},

@@ -117,6 +117,20 @@ static void tick_compaction(struct partition *partition)
         compaction_tick(maintenance_compaction(partition->maintenance), &hours);
 }
 
+/* Segments of the WAL for readers of changes go before writes are refused: writes need a quarter more than the minimum
+ * to begin again. */
+static void keep_change_log(struct partition *partition)
+{
+    const struct backend_config *config = &partition->snapshot->config;
+    const struct maintenance_keep keep = {
+        .bytes = config->store_change_log_bytes,
+        .age_ms = config->store_change_log_age_ms,
+        .free_bytes_min = config->store_disk_free_min_bytes + config->store_disk_free_min_bytes / 4,
+    };
+    if (!partition->thread.is_stopping)
+        maintenance_keep(partition->maintenance, &keep);
+}
+
 static void tick_second(struct partition *partition)
 {
     tick_compaction(partition);
@@ -129,6 +143,7 @@ static void tick_second(struct partition *partition)
     commit_rest(partition->commit);
     if (storage_wal_is_long(partition->storage) && !partition->thread.is_stopping)
         (void)maintenance_start(partition->maintenance, MAINTENANCE_FLUSH);
+    keep_change_log(partition);
     commit_watch_disk(partition->commit, partition->snapshot->config.store_disk_free_min_bytes);
     close_idle_sessions(partition);
     close_without_login(partition);

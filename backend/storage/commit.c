@@ -70,7 +70,7 @@ struct commit {
     bool retry_is_due; /* commit_turn_end recovers */
     bool fills_buffer; /* the batch is the last one of its buffer */
     uint64_t active_ms,
-        immutable_ms;          /* wall clock, when the buffers received their first row; 0: empty */
+        immutable_ms;        /* wall clock, when the buffers received their first row; 0: empty */
     uint64_t immutable_upto; /* index in the WAL of the last batch of the immutable buffer */
     uint64_t rest_ticket;    /* of the open batch at the last commit_rest */
     struct commit_job current;

@@ -31,6 +31,8 @@ struct maintenance {
     struct compaction *compaction;
     char *save_path;
     struct store_options tuned; /* options for the task OPTIONS; their texts are constants */
+    struct maintenance_keep keep;
+    bool is_keep_set;
     maintenance_fn *done;
     void *owner;
 };
@@ -86,11 +88,17 @@ static bool set_store_options(struct maintenance *maintenance)
     return false;
 }
 
+static bool apply_keep(struct maintenance *maintenance)
+{
+    const struct maintenance_keep *keep = &maintenance->keep;
+    storage_keep(maintenance->storage, keep->bytes, keep->age_ms, keep->free_bytes_min);
+    return true;
+}
+
 static bool (*const tasks[MAINTENANCE_TASKS])(struct maintenance *maintenance) = {
-    [MAINTENANCE_MAINTAIN] = maintain,
-    [MAINTENANCE_FLUSH] = flush_memtables,
-    [MAINTENANCE_SAVE] = save,
-    [MAINTENANCE_SET_OPTIONS] = set_store_options,
+    [MAINTENANCE_MAINTAIN] = maintain, [MAINTENANCE_FLUSH] = flush_memtables,
+    [MAINTENANCE_SAVE] = save,         [MAINTENANCE_SET_OPTIONS] = set_store_options,
+    [MAINTENANCE_KEEP] = apply_keep,
 };
 
 /* ---- running tasks ---- */
@@ -124,6 +132,16 @@ bool maintenance_set_options(struct maintenance *maintenance, const struct store
         return false;
     maintenance->tuned = *options;
     return maintenance_start(maintenance, MAINTENANCE_SET_OPTIONS);
+}
+
+void maintenance_keep(struct maintenance *maintenance, const struct maintenance_keep *keep)
+{
+    bool is_off = !keep->bytes && maintenance->is_keep_set && !maintenance->keep.bytes;
+    if (is_off || maintenance_is_running(maintenance, MAINTENANCE_KEEP))
+        return;
+    maintenance->keep = *keep;
+    maintenance->is_keep_set = true;
+    (void)maintenance_start(maintenance, MAINTENANCE_KEEP);
 }
 
 bool maintenance_is_running(const struct maintenance *maintenance, enum maintenance_task task)

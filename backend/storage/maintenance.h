@@ -4,6 +4,7 @@
  *   MAINTAIN   hourly: compacts files that are due, also in key ranges without writes, so that orphans are dropped
  *   FLUSH      the WAL has grown: memtables are flushed to files, and the WAL is trimmed
  *   OPTIONS    applies changed options to RocksDB
+ *   KEEP       segments of the WAL that are kept for readers of changes: removes what is beyond the limits
  *   SAVE       BGSAVE: a consistent copy, made of hard links, replaces the last one
  *
  *   idle ──timer, maintenance_start──► running on the worker ──► done() on the partition's thread ──► idle
@@ -14,6 +15,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct compaction;
 struct loop;
@@ -26,6 +28,7 @@ enum maintenance_task {
     MAINTENANCE_FLUSH,
     MAINTENANCE_SAVE,
     MAINTENANCE_SET_OPTIONS,
+    MAINTENANCE_KEEP,
     MAINTENANCE_TASKS
 };
 
@@ -45,3 +48,9 @@ struct compaction *maintenance_compaction(struct maintenance *maintenance);
 /* Applies changed options of the store on the maintenance thread. False: the previous change is still being applied;
  * call again. */
 bool maintenance_set_options(struct maintenance *maintenance, const struct store_options *options);
+/* Limits of storage_keep. */
+struct maintenance_keep {
+    uint64_t bytes, age_ms, free_bytes_min;
+};
+/* Applies the limits on the maintenance thread; to be called about once a second, since segments grow old. */
+void maintenance_keep(struct maintenance *maintenance, const struct maintenance_keep *keep);

@@ -1,6 +1,7 @@
 #include "backend/storage/storage.h"
 
 #include "backend/format/effects.h"
+#include "backend/format/members_row.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -435,7 +436,7 @@ static bool is_of_group(const struct storage *storage)
     char path[PATH_MAX];
     struct slice value;
     (void)snprintf(path, sizeof path, "%s/replica", storage->path);
-    int err = store_get(storage->store, CF_SYSTEM, BYTES("g"), &value);
+    int err = store_get(storage->store, CF_SYSTEM, BYTES(SYSTEM_MEMBERS), &value);
     if (err == OK)
         slice_release(&value);
     return err != ERR_NOT_FOUND || path_exists(path);
@@ -539,7 +540,7 @@ static int reopen(struct storage *storage, char *error, size_t size)
 }
 
 /* The disk is tried before the database is closed, since nothing can be read while it is closed. */
-int storage_recover(struct storage *storage, bool *is_reopened, char *error, size_t size)
+static int recover(struct storage *storage, bool *is_reopened, char *error, size_t size)
 {
     uint64_t bytes = wal_bytes(storage->wal) + RECOVER_BYTES_FREE;
     enum store_state state = store_state(storage->store);
@@ -558,6 +559,19 @@ int storage_recover(struct storage *storage, bool *is_reopened, char *error, siz
     return err;
 }
 
+int storage_recover(struct storage *storage, bool *is_reopened, char *error, size_t size)
+{
+    uint64_t bytes_min = wal_bytes(storage->wal) + RECOVER_BYTES_FREE;
+    if (path_free_bytes(storage->path) < bytes_min) /* readers never hold back a writer */
+        wal_keep_none(storage->wal);
+    return recover(storage, is_reopened, error, size);
+}
+
+void storage_keep(struct storage *storage, uint64_t bytes, uint64_t age_ms, uint64_t free_bytes_min)
+{
+    wal_keep(storage->wal, &(struct wal_keep){bytes, age_ms, free_bytes_min});
+}
+
 /* ---- figures ----------------------------------------------------------------------------- */
 
 uint64_t storage_figure(struct storage *storage, const char *name)
@@ -566,8 +580,13 @@ uint64_t storage_figure(struct storage *storage, const char *name)
         return wal_bytes(storage->wal);
     if (strcmp(name, "wal_damaged_batches") == 0)
         return wal_damaged(storage->wal);
+    const struct wal_kept kept = wal_kept(storage->wal);
+    if (strcmp(name, "kept_bytes") == 0)
+        return kept.bytes;
+    if (strcmp(name, "kept_since") == 0)
+        return kept.oldest_s;
     uint64_t value = store_figure(storage->store, name);
-    return strcmp(name, "disk_bytes") == 0 ? value + wal_bytes(storage->wal) : value;
+    return strcmp(name, "disk_bytes") == 0 ? value + wal_bytes(storage->wal) + kept.bytes : value;
 }
 
 void storage_info(struct storage *storage, struct out *out)

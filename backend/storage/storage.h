@@ -89,8 +89,13 @@ int storage_recover(struct storage *storage, bool *is_reopened, char *error, siz
 /* Did the start drop batches of the WAL that readers may have seen (wal_has_lost)? */
 bool storage_has_lost(const struct storage *storage);
 
-/* As store_figure, with the WAL included in "disk_bytes", and with two more names: "wal_bytes", and
- * "wal_damaged_batches" (intact batches that were dropped at the start). */
+/* Limits for segments of the WAL that only readers of changes need (struct wal_keep); removes what is beyond them. On any thread; waits for
+ * the disk. On a full disk everything kept is removed, before writes are refused for long. */
+void storage_keep(struct storage *storage, uint64_t bytes, uint64_t age_ms,
+                  uint64_t free_bytes_min);
+
+/* As store_figure, with the WAL included in "disk_bytes", and with more names: "wal_bytes", "wal_damaged_batches" (intact
+ * batches that were dropped at the start), "kept_bytes" and "kept_since" (Unix time, 0: nothing is kept). */
 uint64_t storage_figure(struct storage *storage, const char *name);
 /* Appends "name:value\r\n" lines with these figures and those of store_info. */
 void storage_info(struct storage *storage, struct out *out);

@@ -23,14 +23,14 @@ static uint64_t trimmable(const struct wal *wal)
     uint64_t upto = wal->trimmed;
     for (const struct list *node = wal->holds.next; node != &wal->holds; node = node->next) {
         const struct wal_hold *hold = container_of(node, const struct wal_hold, node);
-        if (hold->next <= upto)
+        if (!hold->is_weak && hold->next <= upto)
             upto = hold->next - 1;
     }
     return upto;
 }
 
-/* Removes the oldest file from the list, if it is not needed and not the newest. */
-static struct wal_segment *detach_trimmed(struct wal *wal)
+/* The oldest file, if it is not needed and not the newest. */
+static struct wal_segment *find_trimmed(struct wal *wal)
 {
     struct wal_segment *file = NULL;
     pthread_mutex_lock(&wal->lock);
@@ -38,12 +38,16 @@ static struct wal_segment *detach_trimmed(struct wal *wal)
         file = wal_segment_of(wal->files.next);
     if (file && file->last > trimmable(wal))
         file = NULL;
-    if (file) {
-        list_remove(&file->node);
-        wal->bytes -= file->bytes;
-    }
     pthread_mutex_unlock(&wal->lock);
     return file;
+}
+
+static void detach(struct wal *wal, struct wal_segment *file)
+{
+    pthread_mutex_lock(&wal->lock);
+    list_remove(&file->node);
+    wal->bytes -= file->bytes;
+    pthread_mutex_unlock(&wal->lock);
 }
 
 static void put_back(struct wal *wal, struct wal_segment *file)
@@ -54,19 +58,35 @@ static void put_back(struct wal *wal, struct wal_segment *file)
     pthread_mutex_unlock(&wal->lock);
 }
 
-/* Syncs the directory before each removal, so that the name of the newest file and the removal before are durable. */
-static bool remove_trimmed(struct wal *wal)
+/* Removes the oldest file. Kept ones would not reach to the WAL any more, so they go first. */
+static bool remove_file(struct wal *wal, struct wal_segment *file)
 {
     char path[PATH_MAX], reason[WAL_REASON_MAX];
-    for (struct wal_segment *file; (file = detach_trimmed(wal));) {
-        wal_segment_path(path, wal->path, file->first);
-        if (!path_sync(wal->path) || (unlink(path) != 0 && errno != ENOENT)) {
-            (void)wal_segment_failure(path, reason, sizeof reason);
+    wal_kept_clear(wal);
+    detach(wal, file);
+    wal_segment_path(path, wal->path, file->first);
+    if (unlink(path) == 0 || errno == ENOENT) {
+        wal_segment_free(file);
+        return true;
+    }
+    (void)wal_segment_failure(path, reason, sizeof reason);
+    log_event(LOG_WARN, "wal_trim_failed", "reason=" LOG_QUOTED, reason);
+    put_back(wal, file);
+    return false;
+}
+
+/* Syncs the directory before each removal, so that the name of the newest file and the removal before are durable. */
+static bool remove_trimmed(struct wal *wal, bool may_keep)
+{
+    char reason[WAL_REASON_MAX];
+    for (struct wal_segment *file; (file = find_trimmed(wal));) {
+        if (!path_sync(wal->path)) {
+            (void)wal_segment_failure(wal->path, reason, sizeof reason);
             log_event(LOG_WARN, "wal_trim_failed", "reason=" LOG_QUOTED, reason);
-            put_back(wal, file);
             return false;
         }
-        wal_segment_free(file);
+        if (!(may_keep && wal_kept_take(wal, file)) && !remove_file(wal, file))
+            return false;
     }
     return true;
 }
@@ -81,7 +101,7 @@ void wal_trim(struct wal *wal, uint64_t index)
     pthread_mutex_unlock(&wal->lock);
     if (is_more) /* if that fails, the next start replays more */
         (void)wal_number_write(wal->path, WAL_FILED, index, false);
-    (void)remove_trimmed(wal);
+    (void)remove_trimmed(wal, true);
     pthread_mutex_unlock(&wal->trim_lock);
 }
 
@@ -274,7 +294,7 @@ static int remove_replaced(struct wal *wal, char *error, size_t size)
  * the current file, the other files are removed: the batches in the gap are not needed. */
 static int leave_lost(struct wal *wal, char *error, size_t size)
 {
-    if (wal->current->first > wal->durable + 1 && !remove_trimmed(wal)) {
+    if (wal->current->first > wal->durable + 1 && !remove_trimmed(wal, false)) {
         (void)snprintf(error, size,
                        "%s: files that may lack batches after a failed sync cannot be removed",
                        wal->path);
@@ -346,7 +366,7 @@ static int copy_failure(const struct wal *wal, char *error, size_t size)
 }
 
 /* Index of the last batch in the files, shown or not. */
-static uint64_t written(const struct wal *wal)
+static uint64_t last_written(const struct wal *wal)
 {
     return wal->current ? wal->current->written : wal->last;
 }
@@ -354,12 +374,12 @@ static uint64_t written(const struct wal *wal)
 /* Is there a batch that was written and is not shown? Such batches are in the newest file. */
 static bool has_unshown(const struct wal *wal)
 {
-    return written(wal) != wal->last;
+    return last_written(wal) != wal->last;
 }
 
 static int write_batch(struct wal *wal, struct bytes batch, char *error, size_t size)
 {
-    uint64_t index = written(wal) + 1;
+    uint64_t index = last_written(wal) + 1;
     char path[PATH_MAX];
     if (batch.len > BATCH_BYTES_MAX) {
         (void)snprintf(error, size, "a batch of %zu bytes exceeds the maximum of 4 GiB", batch.len);
@@ -425,7 +445,7 @@ int wal_sync(struct wal *wal, char *error, size_t size)
     if (!failure) {
         if (has_unshown(wal))
             wal_segment_zero_ahead(wal->current, wal->file_bytes);
-        failure = sync_all(wal, written(wal), error, size);
+        failure = sync_all(wal, last_written(wal), error, size);
         wal->is_sync_lost = failure != OK;
     }
     if (failure)
@@ -561,6 +581,8 @@ void wal_close(struct wal *wal)
     for (struct list *node; (node = list_pop(&wal->files));)
         wal_segment_free(wal_segment_of(node));
     for (struct list *node; (node = list_pop(&wal->replaced));)
+        wal_segment_free(wal_segment_of(node));
+    for (struct list *node; (node = list_pop(&wal->kept));)
         wal_segment_free(wal_segment_of(node));
     pthread_mutex_destroy(&wal->lock);
     pthread_mutex_destroy(&wal->trim_lock);

@@ -3,6 +3,7 @@
  * replayed at the next start. The WAL does not interpret the content of a batch.
  *
  *   <index of its first batch>.batches:   first line | record | record | ...        (wal_segment.h)
+ *   kept/<index>.batches:                 segments that only readers of changes need (wal_kept.c)
  *   filed:                                the index up to which nothing is replayed  (wal_number.h)
  *
  *   01.batches   1 2 3 4 5 (6)        6 failed: void, since the next file begins with 6
@@ -30,6 +31,8 @@
  *        the next; no power loss brings back batches after the index.         a_truncation_that_fails_leaves_no_gap
  *   (8)* A batch that is written and not shown is read by no cursor and       a_batch_is_shown_when_it_is_synced
  *        no copy, and is void after an error.
+ *   (9)  A weak cursor reads every batch once, in order, from kept and       a_weak_cursor_holds_nothing_back
+ *        present segments, or says that its next one is gone.                 what_is_kept_stays_within_its_limits
  *
  * After an fdatasync has failed, a later one may succeed although the bytes are not on the disk. So batches that may be
  * missing are read back and written to a new file, where the WAL continues (wal_rotate). After a process was killed, it
@@ -124,8 +127,31 @@ void wal_cursor_free(struct wal_cursor *cursor);
 int wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *batch, char *error,
                     size_t size);
 
-/* Batches up to `index` are not needed any more: removes files without other batches, except the newest. Waits for the
- * disk. */
+/* As wal_cursor_new, but it holds nothing back, reads kept batches too, and only durable ones: for readers that must never
+ * hold back a writer. wal_cursor_next returns ERR_GONE when its next batch is not there any more. NULL: `from` is gone, or
+ * further ahead than the next batch. */
+struct wal_cursor *wal_cursor_new_weak(struct wal *wal, uint64_t from);
+
+/* Limits for the segments that are kept after they were trimmed. */
+struct wal_keep {
+    uint64_t bytes;          /* 0: no segment is kept */
+    uint64_t age_ms;         /* since a segment was last written; 0: no limit */
+    uint64_t free_bytes_min; /* with less space on the disk none are kept; 0: no limit */
+};
+/* Sets the limits, and removes what is beyond them, oldest first. On any thread; waits for the disk. Before the first call
+ * all are kept if there are kept ones already. */
+void wal_keep(struct wal *wal, const struct wal_keep *keep);
+/* Removes all kept segments, because the disk is full. */
+void wal_keep_none(struct wal *wal);
+struct wal_kept {
+    uint64_t bytes;
+    uint64_t first;    /* index of the oldest kept batch; 0: none */
+    uint64_t oldest_s; /* wall clock when its segment was last written */
+};
+struct wal_kept wal_kept(struct wal *wal);
+
+/* Batches up to `index` are not needed any more: removes files without other batches, except the newest, or keeps them
+ * (wal_keep). Waits for the disk. */
 void wal_trim(struct wal *wal, uint64_t index);
 uint64_t wal_trimmed(struct wal *wal); /* batches up to this one are not needed */
 uint64_t

@@ -5,6 +5,7 @@
  *   wal_open.c        replay at the start
  *   wal_cursor.c      reads by index, beside appends
  *   wal_threads.c     sync and copy of the present files, by other threads
+ *   wal_kept.c        segments that are kept for readers of changes
  *   wal_probe.c       does the disk take data again?
  *   wal_number.c      the files `filed` and `committed`
  */
@@ -13,15 +14,17 @@
 #include "backend/wal/wal.h"
 #include "backend/wal/wal_segment.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 enum { WAL_REASON_MAX = 512, WAL_PATH_ROOM = 64 /* for a name */ };
 
-/* Keeps batches from `next` on from being trimmed. */
+/* Keeps batches from `next` on from being trimmed, unless it is weak. */
 struct wal_hold {
     struct list node;
     uint64_t next;
+    bool is_weak;
     bool is_truncated; /* batches before `next` were truncated */
 };
 
@@ -52,6 +55,9 @@ struct wal {
                                 * that the owner allows the WAL */
     uint64_t trimmed;
     struct list holds;
+    struct list kept; /* files in the directory `kept`, oldest first */
+    uint64_t kept_bytes;
+    struct wal_keep keep;         /* guarded by trim_lock */
     _Atomic uint64_t last, bytes; /* written under `lock` */
 
     /* syncs of other threads; written under `lock` */
@@ -69,6 +75,15 @@ struct part {
 struct part *open_parts(struct wal *wal, uint64_t from, size_t *count);
 void close_parts(struct part *parts, size_t count);
 bool sync_fd(int fd);
+
+/* The directory of the kept files. */
+void wal_kept_dir(const struct wal *wal, char dir[PATH_MAX]);
+/* Lists the kept files; the WAL's own are listed already. */
+void wal_kept_open(struct wal *wal);
+/* Moves the oldest file of the WAL to the kept ones. False: it is not kept, and its removal would leave a gap, so kept files
+ * have to be cleared. trim_lock is held for both. */
+bool wal_kept_take(struct wal *wal, struct wal_segment *file);
+void wal_kept_clear(struct wal *wal);
 
 static inline struct wal_segment *wal_segment_of(struct list *node)
 {

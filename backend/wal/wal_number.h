@@ -1,5 +1,5 @@
 /*
- * wal_number.h - an index beside the WAL, in a file of 16 bytes: u64 index, u64 XXH3 of these 8 bytes; little-endian.
+ * wal_number.h - an index beside the WAL, in a file of 16 bytes: u64 index, u64 its complement; little-endian.
  *
  *   filed       batches up to it are in the tables' files. Written without a sync: an older one only makes a start longer
  *   committed   in a copy of the WAL: batches up to it were committed when the copy was made

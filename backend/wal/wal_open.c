@@ -236,6 +236,7 @@ static struct wal *new_wal(const struct wal_options *options)
     list_init(&wal->files);
     list_init(&wal->replaced);
     list_init(&wal->holds);
+    list_init(&wal->kept);
     CHECK(pthread_mutex_init(&wal->lock, NULL) == 0);
     CHECK(pthread_mutex_init(&wal->trim_lock, NULL) == 0);
     return wal;
@@ -289,7 +290,9 @@ struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owne
     }
     if (wal->durable > wal->last)
         wal->durable = wal->last;
+    wal->synced = wal->durable;
     wal->is_sync_lost = wal->durable < wal->last;
+    wal_kept_open(wal);
     wal_reader_fini(&reading.reader);
     if (good)
         return wal;

@@ -14,7 +14,7 @@
 
 enum { PROBE_BYTES = 64 << 10 };
 
-static bool write_zeros(int fd)
+static bool write_probe(int fd)
 {
     static char zeros[PROBE_BYTES]; /* never written, so it takes no memory */
     size_t at = 0;
@@ -38,7 +38,7 @@ int wal_probe(struct wal *wal, char *error, size_t size)
     (void)snprintf(path, sizeof path, "%s/probe.batches", wal->path); /* no segment has this name */
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     int failure =
-        fd >= 0 && write_zeros(fd) && sync_fd(fd) ? OK : wal_segment_failure(path, error, size);
+        fd >= 0 && write_probe(fd) && sync_fd(fd) ? OK : wal_segment_failure(path, error, size);
     if (fd >= 0)
         (void)close(fd);
     (void)unlink(path);

@@ -89,8 +89,7 @@ struct wal_segment *wal_segment_new(uint64_t first)
     CHECK(file);
     CHECK(first > 0);
     static _Atomic uint64_t serials; /* number of serials so far */
-    *file = (struct wal_segment){
-        .first = first, .last = first - 1, .written = first - 1, .fd = -1};
+    *file = (struct wal_segment){.first = first, .last = first - 1, .written = first - 1, .fd = -1};
     file->serial = ++serials;
     list_init(&file->node);
     return file;

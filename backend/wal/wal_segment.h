@@ -23,16 +23,17 @@
 #define BATCH_BYTES_MAX UINT32_MAX
 
 struct wal_segment {
-    struct list node;  /* of the WAL */
-    uint64_t first;    /* its name */
-    uint64_t serial;   /* of the object: distinguishes files of the same name */
-    uint64_t last;     /* first - 1: the file has no batch */
-    uint64_t bytes;    /* offset after batch `last`; later bytes are void, except written batches */
-    uint64_t written;  /* the last batch in the file; those after `last` are not shown yet */
-    uint64_t end;      /* offset after batch `written` */
-    uint64_t reserved; /* bytes allocated on the disk */
-    uint64_t zeroed;   /* end of the zeros, or of the attempt to write them */
-    int fd;            /* -1: closed */
+    struct list node; /* of the WAL */
+    uint64_t first;   /* its name */
+    uint64_t serial;  /* of the object: distinguishes files of the same name */
+    uint64_t last;    /* first - 1: the file has no batch */
+    uint64_t bytes;   /* offset after batch `last`; later bytes are void, except written batches */
+    uint64_t written; /* the last batch in the file; those after `last` are not shown yet */
+    uint64_t end;     /* offset after batch `written` */
+    uint64_t changed_s; /* of a kept file: wall clock of its last change */
+    uint64_t reserved;  /* bytes allocated on the disk */
+    uint64_t zeroed;    /* end of the zeros, or of the attempt to write them */
+    int fd;             /* -1: closed */
 };
 
 /* Converts errno to ERR_DISK_FULL or ERR_STORE, and writes "<path>: why" to error[size]. */

@@ -170,8 +170,7 @@ int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error,
         if (fd >= 0 && close(fd) != 0 && !failure)
             failure = wal_segment_failure(to, error, size);
     }
-    if (!failure &&
-        (!wal_number_write(path, WAL_COMMITTED, committed, true) || !path_sync(path)))
+    if (!failure && (!wal_number_write(path, WAL_COMMITTED, committed, true) || !path_sync(path)))
         failure = wal_segment_failure(path, error, size);
     close_parts(parts, count);
     return failure;

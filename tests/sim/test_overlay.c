@@ -246,7 +246,8 @@ static void step_commit(struct world *world)
         world->now = world->durable;
         return;
     }
-    CHECK(storage_log(world->storage, world->effects, true, &(uint64_t){0}, error, sizeof error) == OK);
+    CHECK(storage_log(world->storage, world->effects, true, &(uint64_t){0}, error, sizeof error) ==
+          OK);
     overlay_batch_committed(world->overlay);
     world->durable = world->closed;
 }
@@ -667,7 +668,8 @@ static void apply_collection(struct world *world)
     world->in_flight = overlay_close_batch(world->overlay);
     batch_write(world->in_flight, world->effects);
     world->in_flight = NULL;
-    CHECK(storage_log(world->storage, world->effects, true, &(uint64_t){0}, error, sizeof error) == OK);
+    CHECK(storage_log(world->storage, world->effects, true, &(uint64_t){0}, error, sizeof error) ==
+          OK);
     overlay_batch_committed(world->overlay);
     do
         step_apply(world);
@@ -732,7 +734,8 @@ static void put_and_commit(struct world *world, int number)
         overlay_switch_buffers(world->overlay);
     batch_write(world->in_flight, world->effects);
     world->in_flight = NULL;
-    CHECK(storage_log(world->storage, world->effects, true, &(uint64_t){0}, error, sizeof error) == OK);
+    CHECK(storage_log(world->storage, world->effects, true, &(uint64_t){0}, error, sizeof error) ==
+          OK);
     overlay_batch_committed(world->overlay);
 }
 

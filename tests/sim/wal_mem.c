@@ -36,7 +36,7 @@ struct disk {
     uint64_t first;          /* index of records[0], or of the next batch */
     struct record **records; /* oldest first */
     size_t count, cap;
-    size_t unsynced; /* number of newest records that are not synced */
+    size_t unsynced;             /* number of newest records that are not synced */
     uint64_t trimmed, committed; /* the files `filed` and `committed` of a real log */
 };
 
@@ -57,6 +57,7 @@ struct wal_cursor {
     struct list node; /* in wal->cursors */
     struct wal *wal;
     uint64_t next;
+    bool is_weak;
     bool is_truncated;
 };
 
@@ -151,7 +152,8 @@ static bool disk_replay(const struct disk *disk, uint64_t trimmed, wal_fn *read,
                         char *error, size_t size)
 {
     for (size_t i = 0; i < disk->count; i++)
-        if (disk->first + i > trimmed && !read(owner, disk->first + i, record_bytes(disk->records[i]), error, size))
+        if (disk->first + i > trimmed &&
+            !read(owner, disk->first + i, record_bytes(disk->records[i]), error, size))
             return false;
     return true;
 }
@@ -443,7 +445,7 @@ void wal_trim(struct wal *wal, uint64_t index)
         wal->disk->trimmed = index;
     for (struct list *node = wal->cursors.next; node != &wal->cursors; node = node->next) {
         const struct wal_cursor *cursor = container_of(node, struct wal_cursor, node);
-        if (cursor->next <= index)
+        if (!cursor->is_weak && cursor->next <= index)
             index = cursor->next - 1;
     }
     if (index >= wal->disk->first)
@@ -481,6 +483,14 @@ struct wal_cursor *wal_cursor_new(struct wal *wal, uint64_t from)
     return cursor;
 }
 
+struct wal_cursor *wal_cursor_new_weak(struct wal *wal, uint64_t from)
+{
+    struct wal_cursor *cursor = wal_cursor_new(wal, from);
+    if (cursor)
+        cursor->is_weak = true;
+    return cursor;
+}
+
 void wal_cursor_free(struct wal_cursor *cursor)
 {
     if (!cursor)
@@ -495,11 +505,32 @@ int wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *ba
     const struct disk *disk = cursor->wal->disk;
     if (!disk || cursor->is_truncated)
         return refuse(ERR_STORE, error, size);
-    if (cursor->next > cursor->wal->last)
+    uint64_t end = disk->first + disk->count - disk->unsynced;
+    if (cursor->next > cursor->wal->last || (cursor->is_weak && cursor->next >= end))
         return ERR_NOT_FOUND;
+    if (cursor->next < disk->first)
+        return ERR_GONE;
     *index = cursor->next++;
     *batch = record_bytes(disk->records[*index - disk->first]);
     return OK;
+}
+
+/* ---- kept batches: there are none ---- */
+
+void wal_keep(struct wal *wal, const struct wal_keep *keep)
+{
+    (void)wal, (void)keep;
+}
+
+void wal_keep_none(struct wal *wal)
+{
+    (void)wal;
+}
+
+struct wal_kept wal_kept(struct wal *wal)
+{
+    (void)wal;
+    return (struct wal_kept){0};
 }
 
 /* ---- figures ----------------------------------------------------------------------------- */

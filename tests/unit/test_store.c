@@ -796,7 +796,8 @@ START_TEST(the_tail_of_a_copy_stays_whoever_opens_it)
     ck_assert_int_eq(store_apply(store, rows, error, sizeof error), OK);
     store_batch_free(rows);
     effects_clear(batch);
-    disk.fail_files = ".sst"; /* the database is reopened: all that is known to be committed is replayed */
+    disk.fail_files =
+        ".sst"; /* the database is reopened: all that is known to be committed is replayed */
     disk.fail_write = EIO;
     ck_assert_int_ne(storage_flush(storage, error, sizeof error), OK);
     disk.fail_write = 0;
@@ -874,7 +875,8 @@ START_TEST(a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is)
     for (int i = 0; i < 12; i++) {
         snprintf(key, sizeof key, "%02d", i);
         effects_put(batch, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
-        ck_assert_int_eq(storage_log(storage, batch, true, &(uint64_t){0}, error, sizeof error), OK);
+        ck_assert_int_eq(storage_log(storage, batch, true, &(uint64_t){0}, error, sizeof error),
+                         OK);
         effects_clear(batch);
     }
     reopen();

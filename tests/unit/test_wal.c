@@ -5,6 +5,7 @@
 #include "backend/wal/wal.h"
 #include "shared/error.h"
 #include "shared/log.h"
+#include "shared/path.h"
 #include "tests/sized.h"
 #include "tests/unit/faulty_disk.h"
 
@@ -128,7 +129,8 @@ static size_t list_firsts(uint64_t *firsts, size_t max)
     DIR *from = opendir(dir);
     CHECK(from);
     for (struct dirent *entry; (entry = readdir(from));) {
-        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "filed") == 0)
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "filed") == 0 ||
+            strcmp(entry->d_name, "kept") == 0)
             continue;
         CHECK(count < max);
         CHECK(strlen(entry->d_name) == 28 && strcmp(entry->d_name + 20, ".batches") == 0);
@@ -160,6 +162,9 @@ static void write_whole(uint64_t first, const char *bytes, size_t len)
 
 static void start(void)
 {
+    char kept[LOSSY_PATH_MAX];
+    snprintf(kept, sizeof kept, "%s/kept", dir);
+    (void)path_remove(kept);
     lossy_empty(dir);
     lossy_empty(other);
 }
@@ -958,14 +963,185 @@ static void test_a_start_replays_only_what_is_not_filed(void)
         wal = open_wal();
         CHECK(seen.first == (filed < 60 ? filed + 1 : 0) && wal_last(wal) == 60);
         CHECK(wal_trimmed(wal) == filed);
-        append(wal, 1);
         wal_close(wal);
         int fd = open(path, O_RDWR);
-        CHECK(fd >= 0 && pwrite(fd, "\xff", 1, (off_t)(filed % 16)) == 1 && close(fd) == 0);
+        CHECK(fd >= 0 && pwrite(fd, "U", 1, (off_t)(filed % 16)) == 1 && close(fd) == 0);
         wal = open_wal(); /* a torn file counts for nothing */
-        CHECK(seen.first == 1 && seen.last == 61);
+        CHECK(seen.first == 1 && seen.last == 60);
         wal_close(wal);
     }
+}
+
+/* ---- kept segments ---- */
+
+/* The names in the directory of the kept files: first indexes in order. */
+static size_t list_kept_firsts(uint64_t *firsts)
+{
+    char kept[LOSSY_PATH_MAX], whole[64];
+    snprintf(kept, sizeof kept, "%s/kept", dir);
+    if (access(kept, F_OK) != 0)
+        return 0;
+    snprintf(whole, sizeof whole, "%s", dir);
+    snprintf(dir, sizeof dir, "%.*s", (int)sizeof dir - 1, kept);
+    size_t count = list_firsts(firsts, 64);
+    snprintf(dir, sizeof dir, "%s", whole);
+    return count;
+}
+
+static void keep(struct wal *wal, uint64_t bytes)
+{
+    wal_keep(wal, &(struct wal_keep){.bytes = bytes});
+}
+
+/* What the cursor's next call returns; a batch must be `expected`. */
+static int next_of(struct wal_cursor *cursor, uint64_t expected)
+{
+    uint64_t index;
+    struct bytes batch;
+    int result = wal_cursor_next(cursor, &index, &batch, error, sizeof error);
+    CHECK(result != OK || (index == expected && bytes_equal(batch, batch_of(index, 0))));
+    return result;
+}
+
+static void test_a_weak_cursor_holds_nothing_back(void)
+{
+    uint64_t firsts[64];
+    for (uint64_t at = 1; at <= 60; at += 6) {
+        start();
+        struct wal *wal = open_wal();
+        keep(wal, 1 << 20);
+        append(wal, 60);
+        struct wal_cursor *cursor = wal_cursor_new_weak(wal, 1);
+        CHECK(next_of(cursor, 1) == ERR_NOT_FOUND); /* it is not durable */
+        CHECK(wal_sync(wal, error, sizeof error) == OK);
+        for (uint64_t index = 1; index < at; index++)
+            CHECK(next_of(cursor, index) == OK);
+        uint64_t bytes = wal_bytes(wal);
+        wal_trim(wal, 60);
+        CHECK(wal_bytes(wal) + wal_kept(wal).bytes >= bytes && wal_kept(wal).first == 1);
+        CHECK(list_firsts(firsts, 64) == 1 && !wal_cursor_new(wal, 1));
+        CHECK(list_kept_firsts(firsts) > 5 && firsts[0] == 1);
+        for (uint64_t index = at; index <= 60; index++)
+            CHECK(next_of(cursor, index) == OK);
+        append(wal, 30);
+        CHECK(next_of(cursor, 61) == ERR_NOT_FOUND);
+        CHECK(wal_sync(wal, error, sizeof error) == OK);
+        CHECK(next_of(cursor, 61) == OK);
+        wal_cursor_free(cursor);
+        CHECK(wal_copy(wal, other, 90, error, sizeof error) == OK);
+        wal_close(wal);
+        wal = open_wal(); /* which replays none of the kept ones */
+        CHECK(seen.first > 60 && wal_last(wal) == 90);
+        CHECK(!wal_cursor_new_weak(wal, 92));
+        cursor = wal_cursor_new_weak(wal, at);
+        for (uint64_t index = at; index <= 60; index++)
+            CHECK(next_of(cursor, index) == OK);
+        wal_cursor_free(cursor);
+        wal_close(wal);
+        wal = open_at(other, FILE_BYTES, 0);
+        CHECK(wal && seen.first > 50 && wal_last(wal) == 90 && !wal_kept(wal).bytes);
+        wal_close(wal);
+    }
+}
+
+static void test_what_is_kept_stays_within_its_limits(void)
+{
+    uint64_t firsts[64];
+    start();
+    struct wal *wal = open_at(dir, 2000, 0);
+    keep(wal, 20000);
+    append(wal, 1);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    struct wal_cursor *cursor = wal_cursor_new_weak(wal, 1);
+    for (uint64_t index = 2; index <= 1000; index++) {
+        append(wal, 1);
+        CHECK(wal_sync(wal, error, sizeof error) == OK);
+        wal_trim(wal, index);
+        CHECK(wal_kept(wal).bytes <= 20000);
+        CHECK((list_kept_firsts(firsts) ? firsts[0] : 0) == wal_kept(wal).first);
+    }
+    CHECK(wal_kept(wal).first > 1 && wal_kept(wal).bytes > 5000);
+    CHECK(next_of(cursor, 1) == ERR_GONE && next_of(cursor, 1) == ERR_GONE);
+    wal_cursor_free(cursor);
+    CHECK(!wal_cursor_new_weak(wal, firsts[0] - 1));
+    cursor = wal_cursor_new_weak(wal, firsts[0]);
+    CHECK(next_of(cursor, firsts[0]) == OK);
+    wal_keep(wal, &(struct wal_keep){.bytes = 20000, .age_ms = 3600 * 1000});
+    CHECK(wal_kept(wal).first == firsts[0]);
+    wal_keep(wal, &(struct wal_keep){.bytes = 20000, .free_bytes_min = UINT64_MAX});
+    CHECK(!wal_kept(wal).first && list_kept_firsts(firsts) == 0);
+    CHECK(next_of(cursor, firsts[0] + 1) == ERR_GONE);
+    wal_cursor_free(cursor);
+    wal_close(wal);
+}
+
+static void test_old_segments_are_not_kept(void)
+{
+    char path[LOSSY_PATH_MAX], kept[80];
+    uint64_t firsts[64];
+    start();
+    struct wal *wal = open_wal();
+    keep(wal, 1 << 20);
+    append(wal, 60);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    wal_trim(wal, 60);
+    wal_close(wal);
+    size_t count = list_kept_firsts(firsts);
+    CHECK(count > 5);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(kept, sizeof kept, "%s/kept", dir);
+        path_of(path, kept, firsts[i]);
+        const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+        CHECK(utimensat(AT_FDCWD, path, old, 0) == 0);
+    }
+    wal = open_wal();
+    CHECK(wal_kept(wal).oldest_s == 1000);
+    wal_keep(wal, &(struct wal_keep){.bytes = 1 << 20, .age_ms = 3600 * 1000});
+    CHECK(wal_kept(wal).first == firsts[3] && wal_kept(wal).oldest_s > 1000);
+    keep(wal, 0);
+    CHECK(list_kept_firsts(firsts) == 0 && access(kept, F_OK) != 0);
+    wal_close(wal);
+}
+
+/* What cannot be kept is removed, and then nothing before it is kept either. */
+static void test_kept_segments_have_no_gap(void)
+{
+    char path[LOSSY_PATH_MAX], kept[80];
+    uint64_t firsts[64];
+    start();
+    log_set_level(LOG_ERROR);
+    struct wal *wal = open_wal();
+    keep(wal, 1 << 20);
+    append(wal, 60);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    wal_trim(wal, 30);
+    CHECK(list_kept_firsts(firsts) > 2);
+    disk.is_lossy = true;
+    disk.fail_rename = ENOSPC;
+    wal_trim(wal, 60);
+    disk_heal();
+    disk.is_lossy = false;
+    CHECK(list_kept_firsts(firsts) == 0 && !wal_kept(wal).bytes);
+    CHECK(list_firsts(firsts, 64) == 1);
+    append(wal, 60);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    wal_trim(wal, 120);
+    wal_close(wal);
+    size_t count = list_kept_firsts(firsts);
+    CHECK(count > 5);
+    snprintf(kept, sizeof kept, "%s/kept", dir); /* a power loss has taken a file in between */
+    path_of(path, kept, firsts[2]);
+    CHECK(unlink(path) == 0);
+    wal = open_wal();
+    struct wal_cursor *cursor = wal_cursor_new_weak(wal, firsts[0]);
+    for (uint64_t index = firsts[0]; index < firsts[2]; index++)
+        CHECK(next_of(cursor, index) == OK);
+    CHECK(next_of(cursor, firsts[2]) == ERR_GONE);
+    wal_cursor_free(cursor);
+    cursor = wal_cursor_new_weak(wal, firsts[3]);
+    CHECK(next_of(cursor, firsts[3]) == OK);
+    wal_cursor_free(cursor);
+    wal_close(wal);
 }
 
 /* ---- truncate ---- */
@@ -1208,7 +1384,7 @@ enum { SEEDS = 40, STEPS = 400 }; /* to run other seeds: WAL_SEEDS=FROM-TO */
 static struct {
     struct wal *wal;
     bool is_failed, knows_trimmed;
-    bool is_own; /* all batches of earlier processes are on the disk */
+    bool is_own;       /* all batches of earlier processes are on the disk */
     unsigned doubtful; /* number of batches that may have reached the disk although they failed */
     uint64_t last, durable, trimmed;
     unsigned try[BATCHES_MAX]; /* attempt that was accepted; the next higher one may have failed */
@@ -1473,11 +1649,16 @@ int main(void)
     test_a_batch_is_shown_when_it_is_synced();
     test_a_failed_sync_voids_all_that_was_not_shown();
     test_a_start_replays_only_what_is_not_filed();
+    test_a_weak_cursor_holds_nothing_back();
+    test_what_is_kept_stays_within_its_limits();
+    test_old_segments_are_not_kept();
+    test_kept_segments_have_no_gap();
     test_a_truncation_that_fails_leaves_no_gap();
     test_cursors_read_beside_appends_rotations_and_trims();
     test_a_copy_has_everything_appended_before();
     test_nothing_durable_is_lost_at_random();
     start();
+    log_set_level(LOG_ERROR);
     lossy_empty(disk.trash);
     CHECK(rmdir(dir) == 0 && rmdir(other) == 0 && rmdir(disk.trash) == 0 && rmdir(root) == 0);
     return 0;
