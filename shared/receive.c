@@ -45,6 +45,18 @@ size_t receive_room_bytes(const struct receive *receive)
     return receive->is_shared ? receive_held(receive) : receive->partial->size;
 }
 
+bool receive_restore(struct receive *receive, const char *data, size_t len, size_t need)
+{
+    CHECK(!receive->partial);
+    struct block *block = block_new_exact(len < PRIVATE_MIN ? PRIVATE_MIN : len);
+    if (!block)
+        return false;
+    memcpy(block->data, data, len);
+    block->used = len;
+    *receive = (struct receive){.partial = block, .end = len, .need = need};
+    return true;
+}
+
 /* Block size for the announced frame, given how many bytes have arrived. */
 static size_t trusted_need(const struct receive *receive)
 {

@@ -42,6 +42,9 @@ void receive_filled(struct receive *receive, struct block *block, size_t len, re
                     void *owner);
 /* Passes the kept bytes to `on_data` again without new ones (after a pause); does nothing without kept bytes. */
 void receive_again(struct receive *receive, receive_fn *on_data, void *owner);
+/* Keeps these bytes, as if they had been received and not consumed; nothing is kept yet. `need` as in receive_fn. False: out of
+ * memory. */
+bool receive_restore(struct receive *receive, const char *data, size_t len, size_t need);
 /* Number of kept bytes. */
 size_t receive_held(const struct receive *receive);
 /* Size of the buffer that holds the kept bytes, including its free room. */

@@ -208,6 +208,8 @@ void stream_readable(struct stream *stream);
 bool stream_read_failed(struct stream *stream, ssize_t got);
 /* Frees the buffers and the TLS state of a closed stream. */
 void stream_slim(struct stream *stream);
+/* An open stream that moves to another loop ends here; its descriptor stays open. */
+void stream_depart(struct stream *stream);
 /* Closes the descriptor of a closed stream; the memory is freed later. */
 void stream_close_descriptor(struct stream *stream);
 /* Sets TCP_NODELAY and keepalive; does nothing for other families. */
@@ -254,6 +256,9 @@ void secure_start(struct stream *stream, uint64_t timeout_ms, handshake_fn *on_d
 void secure_stop(struct stream *stream);
 /* Called when the stream's memory is freed. */
 void secure_free(struct stream *stream);
+/* Moves the TLS of an open stream to a stream of another loop. */
+void secure_leave(struct stream *stream, struct stream_tls *to);
+void secure_join(struct stream *stream, const struct stream_tls *from);
 /* Aborts the streams of this owner whose handshake is running. */
 void secure_abandon(struct loop *loop, const void *owner);
 /* Runs some handshake steps. True: some ran, so another turn must follow without waiting. */

@@ -233,6 +233,22 @@ void secure_free(struct stream *stream)
     stream->secure.is_done = false;
 }
 
+void secure_leave(struct stream *stream, struct stream_tls *to)
+{
+    *to = stream->secure;
+    stream->secure.tls = NULL;
+    secure_free(stream);
+}
+
+void secure_join(struct stream *stream, const struct stream_tls *from)
+{
+    stream->secure = *from;
+    if (!from->is_done)
+        return;
+    metric_add(metrics_of(stream->loop), METRIC_PROCESS_TLS_CONNECTIONS, 1);
+    stream->loop->handshakes.done++;
+}
+
 void secure_abandon(struct loop *loop, const void *owner)
 {
     for (struct list *link = loop->handshakes.all.next; link != &loop->handshakes.all;) {

@@ -95,6 +95,12 @@ bool stream_is_secure(const struct stream *stream);
 const char *stream_error(const struct stream *stream, int err);
 /* Monotonic time of the last read or successful write, for idle timeouts. */
 uint64_t stream_active_ms(const struct stream *stream);
+/* Moves an open stream to another loop. No callback is called here any more, and the pointer is invalid. On the other loop's
+ * thread on_arrive gets a stream with the same connection, with everything that was received and not consumed, or not sent
+ * yet; it must set an owner, or abort the stream. Not to be called inside on_data of this stream; `to` must run until
+ * on_arrive was called. Programs only: simulations have no implementation. */
+typedef void accept_fn(void *owner, struct stream *stream);
+void stream_move(struct stream *stream, struct loop *to, accept_fn *on_arrive, void *owner);
 /* Closes after pending bytes were written, at most a few seconds later; then drops the rest. The peer reads all written bytes and then the
  * end: for up to a second, the descriptor stays open and what the peer sends is dropped. */
 void stream_close(struct stream *stream);
@@ -115,7 +121,6 @@ struct listen_options {
 int listen_bind(const struct listen_options *options, char *error, size_t size);
 /* Writes the bound address of a descriptor, with the real port ("host:port"). */
 void listen_address(int fd, char *text, size_t size);
-typedef void accept_fn(void *owner, struct stream *stream);
 /* Starts accepting on the loop; owns the descriptor. on_accept must set an owner, or abort the stream. Errors of accept,
  * such as no free descriptor, are logged at most once per second and are never fatal. */
 struct listener *listener_new(struct loop *loop, int fd, const struct listen_options *options,

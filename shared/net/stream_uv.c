@@ -506,6 +506,16 @@ static void stream_leave(struct stream *stream)
     stream->loop->closing++;
 }
 
+void stream_depart(struct stream *stream)
+{
+    stream_leave(stream);
+    stream->state = STREAM_CLOSED;
+    list_remove(&stream->dirty);
+    list_remove(&stream->telling);
+    linger_count(stream->loop, -1);
+    uv_close((uv_handle_t *)&stream->poll, on_poll_closed);
+}
+
 void stream_close(struct stream *stream)
 {
     stream_leave(stream);

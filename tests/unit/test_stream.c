@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -330,6 +331,114 @@ START_TEST(an_echo_of_ten_megabytes_is_the_same)
     uint64_t sum = send_pattern(&client, 10 * megabyte);
     ck_assert(await_bytes(&client, 10 * megabyte));
     ck_assert_uint_eq(client.sum, sum);
+}
+END_TEST
+
+/* ---- another loop ---- */
+
+/* A second loop on a thread of its own; both ends of its life are on the main thread. */
+static struct {
+    struct loop *loop;
+    pthread_t thread;
+    struct loop *back; /* where the stream goes from there; NULL: it stays */
+    struct task task;
+    _Atomic int arrivals;
+} away;
+
+static void *run_away(void *owner)
+{
+    (void)owner;
+    loop_run(away.loop);
+    return NULL;
+}
+
+static void on_arrive(void *owner, struct stream *stream)
+{
+    struct end *end = owner;
+    end->stream = stream;
+    stream_set_owner(stream, &events, end);
+    away.arrivals++;
+}
+
+static bool has_arrived(void *owner)
+{
+    return away.arrivals >= *(int *)owner;
+}
+
+static void await_arrivals(int count)
+{
+    struct timer *timer = timer_new(loop, tick, NULL); /* the other loop does not wake this one */
+    timer_start(timer, 1, 1);
+    ck_assert(await_until(&await, has_arrived, &count));
+    timer_free(timer);
+}
+
+/* task on the second loop: sends the stream back */
+static void send_back(struct task *task)
+{
+    (void)task;
+    stream_move(server.stream, loop, on_arrive, &server);
+}
+
+static void begin_away(void)
+{
+    away.arrivals = 0;
+    away.loop = loop_new();
+    away.task.run = send_back;
+    ck_assert_int_eq(pthread_create(&away.thread, NULL, run_away, NULL), 0);
+}
+
+static void end_away(void)
+{
+    loop_stop(away.loop);
+    ck_assert_int_eq(pthread_join(away.thread, NULL), 0);
+    loop_free(away.loop);
+}
+
+/* Each way, with bytes of an incomplete frame held, and bytes pending for a peer that does not read. */
+START_TEST(a_stream_moves_between_loops_with_all_its_bytes)
+{
+    server.frame = 1000 * 1024 / 100;
+    connect_both();
+    begin_away();
+    size_t sent = 0;
+    for (int round = 1; round <= 5; round++) {
+        stream_pause(client.stream);
+        uint64_t to_client = send_pattern(&server, 8 * megabyte);
+        send_text(&client, "incomplete");
+        turns(3);
+        ck_assert_uint_gt(stream_held(server.stream), 0);
+        ck_assert_uint_gt(stream_pending(server.stream), 0);
+        (void)to_client;
+        sent += strlen("incomplete");
+        stream_move(server.stream, away.loop, on_arrive, &server);
+        await_arrivals(2 * round - 1);
+        stream_resume(client.stream);
+        ck_assert(await_bytes(&client, 8 * megabyte * (size_t)round));
+        loop_post(away.loop, &away.task);
+        await_arrivals(2 * round);
+    }
+    for (; sent % server.frame; sent++)
+        out_write(stream_out(client.stream), "x", 1);
+    stream_send(client.stream);
+    ck_assert(await_bytes(&server, sent));
+    end_away();
+}
+END_TEST
+
+START_TEST(a_stream_that_has_moved_ends_once)
+{
+    connect_both();
+    begin_away();
+    stream_move(server.stream, away.loop, on_arrive, &server);
+    await_arrivals(1);
+    end_close(&client);
+    loop_post(away.loop, &away.task);
+    await_arrivals(2);
+    ck_assert(await_until(&await, is_ended, &server));
+    ck_assert_int_eq(server.ends, 1);
+    ck_assert_int_eq(server.end_err, 0);
+    end_away();
 }
 END_TEST
 
@@ -1259,6 +1368,8 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, a_connection_opens_although_the_loop_was_busy_beyond_the_timeout);
     tcase_add_test(tests, ten_megabytes_go_both_ways_at_once);
     tcase_add_test(tests, an_echo_of_ten_megabytes_is_the_same);
+    tcase_add_test(tests, a_stream_moves_between_loops_with_all_its_bytes);
+    tcase_add_test(tests, a_stream_that_has_moved_ends_once);
     tcase_add_test(tests, a_frame_bigger_than_a_block_comes_in_one_piece);
     tcase_add_test(tests, unconsumed_bytes_are_presented_again_after_a_pause);
     tcase_add_test(tests, kept_bytes_come_before_the_end);
