@@ -141,9 +141,9 @@ static void tick_second(struct partition *partition)
     block_cache_decay();
     scripts_log_next_second(partition->scripts);
     commit_rest(partition->commit);
+    keep_change_log(partition); /* the limits are set before the first flush trims the WAL */
     if (storage_wal_is_long(partition->storage) && !partition->thread.is_stopping)
         (void)maintenance_start(partition->maintenance, MAINTENANCE_FLUSH);
-    keep_change_log(partition);
     commit_watch_disk(partition->commit, partition->snapshot->config.store_disk_free_min_bytes);
     close_idle_sessions(partition);
     close_without_login(partition);
