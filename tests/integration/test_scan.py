@@ -220,4 +220,24 @@ def _(run):
             check_equal(ours.get(command, key, 0, 'COUNT', 5, 'MATCH', 'no such*')[1], [])
 
 
+@suite.case('elements come in the order of their bytes, in small collections too, where redis-server keeps the order of insertion')
+def _(run):
+    names = [b'pear', b'apple', b'fig', b'cherry']
+    ordered = sorted(names)
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster, Oracle() as oracle, cluster.connect() as ours, Connection(oracle.address) as theirs:
+        for client in (ours, theirs):
+            for score, name in enumerate(names):
+                client.pipeline([('HSET', 'hash', name, name), ('SADD', 'set', name), ('ZADD', 'zset', score, name)])
+        check_equal(theirs.get('HKEYS', 'hash'), names, 'redis-server')
+        check_equal(theirs.get('ZSCAN', 'zset', 0)[1][::2], names, 'redis-server')
+        for command in ('HKEYS', 'HVALS'):
+            check_equal(ours.get(command, 'hash'), ordered, command)
+        check_equal(ours.get('HGETALL', 'hash')[::2], ordered, 'HGETALL')
+        check_equal(ours.get('HSCAN', 'hash', 0)[1][::2], ordered, 'HSCAN')
+        check_equal(ours.get('SMEMBERS', 'set'), ordered, 'SMEMBERS')
+        check_equal(ours.get('SSCAN', 'set', 0)[1], ordered, 'SSCAN')
+        check_equal(ours.get('ZSCAN', 'zset', 0)[1][::2], ordered, 'ZSCAN')
+        check_equal(ours.get('ZRANGE', 'zset', 0, -1), names, 'ZRANGE')
+
+
 suite.main()
