@@ -223,6 +223,7 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     } else if (may_retry)
         call->waiter = queue_by_age(call);
     mark->is_set = is_nonblocking || may_retry;
+    mark->position = 0;
     if (!mark->is_set)
         return;
     attempt_begin(&mark->attempt, call);
