@@ -1002,6 +1002,9 @@ static void end_world(void)
         sim_strays_check(&world.strays);
     if (world.was_forced && !world.has_differed && world.bank.why[0])
         fail(world.bank.why); /* forced as decided: nothing may show it */
+    if (!world.has_moves &&
+        !has_failed()) /* a request of a client that has left may have changed a ledger since */
+        run_until(are_trackers_calm, "a client that tracks cannot read");
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
         if (!world.has_moves)
             sim_tracker_check(&world.trackers[i]);
