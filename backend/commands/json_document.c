@@ -1,6 +1,7 @@
 /*
  * json_document.c - JSON commands on whole values: set, get, merge, delete, clear.
  */
+#include "backend/commands/equal_words.h"
 #include "backend/commands/json.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
@@ -361,21 +362,19 @@ void cmd_json_get(struct call *call)
         reply_bulk(&call->reply, json_text_bytes(&text));
 }
 
-/* Replies the value at the path of one key; null when it is missing or no document. */
-static void reply_json_value(struct call *call, uint32_t index, const struct json_path *path)
+/* Prints the value at the path of one key. Without data: it is missing, or the key has no document. */
+static struct bytes json_value_text(struct call *call, uint32_t index, const struct json_path *path)
 {
     struct entry entry;
     struct json_matches matches;
     struct json_text text;
     char error[JSON_ERROR_MAX];
     if (!keyspace_open(call, call->argv[index], OPEN_READ, &entry))
-        return;
+        return (struct bytes){0};
     json *root = entry.meta.type == TYPE_JSON ? json_parse(entry.meta.payload, error) : NULL;
     if (!root || !json_path_find(call->arena, path, root, &matches) ||
-        (path->is_legacy && matches.count == 0)) {
-        reply_null(&call->reply);
-        return;
-    }
+        (path->is_legacy && matches.count == 0))
+        return (struct bytes){0};
     json_text_init(&text, call->arena);
     text.limit = call_bulk_bytes_max(call);
     if (path->is_legacy)
@@ -384,21 +383,76 @@ static void reply_json_value(struct call *call, uint32_t index, const struct jso
         print_matches(&text, &matches, &COMPACT, 0);
     if (text.len > text.limit)
         call_error(call, ERR_TOO_BIG);
+    return json_text_bytes(&text);
+}
+
+static void reply_json_text(struct call *call, struct bytes text)
+{
+    if (call->failed)
+        return;
+    if (text.data)
+        reply_bulk(&call->reply, text);
     else
-        reply_bulk(&call->reply, json_text_bytes(&text));
+        reply_null(&call->reply);
+}
+
+/* Frees what was allocated since the mark, but for a copy of the text. */
+static struct bytes release_but(struct call *call, const struct call_mark *mark, struct bytes text)
+{
+    char *copy = text.data ? malloc(text.len + 1) : NULL;
+    if (!copy) {
+        keyspace_release(call, mark);
+        return (struct bytes){0};
+    }
+    memcpy(copy, text.data, text.len);
+    keyspace_release(call, mark);
+    struct bytes kept = arena_copy(call->arena, (struct bytes){copy, text.len});
+    free(copy);
+    return kept;
+}
+
+/* A key that is given several times is parsed and printed once. */
+struct mget_key {
+    bool is_again; /* a later word is equal */
+    struct bytes text;
+};
+
+static struct mget_key *mget_keys(struct call *call, const uint32_t *first, uint32_t count)
+{
+    struct mget_key *keys = arena_alloc(call->arena, count * sizeof *keys);
+    for (uint32_t i = 0; i < count; i++) {
+        keys[i].is_again = false;
+        keys[first[i]].is_again |= first[i] != i;
+    }
+    return keys;
+}
+
+static void mget_first(struct call *call, uint32_t index, const struct json_path *path,
+                       struct mget_key *key)
+{
+    struct call_mark mark = keyspace_mark(call);
+    struct bytes text = json_value_text(call, index, path);
+    reply_json_text(call, text);
+    if (key->is_again)
+        key->text = release_but(call, &mark, text);
+    else
+        keyspace_release(call, &mark);
 }
 
 void cmd_json_mget(struct call *call)
 {
     struct json_path path;
+    uint32_t count = call->argc - 2;
     if (!json_path_argument(call, call->argc - 1, &path))
         return;
-    reply_array(&call->reply, call->argc - 2);
-    for (uint32_t i = 1; i + 1 < call->argc && !call->failed; i++) {
-        struct call_mark mark = keyspace_mark(call);
-        reply_json_value(call, i, &path);
-        keyspace_release(call, &mark);
-    }
+    const uint32_t *first = first_of_equal(call->arena, call->argv + 1, count);
+    struct mget_key *keys = mget_keys(call, first, count);
+    reply_array(&call->reply, count);
+    for (uint32_t i = 0; i < count && !call->failed; i++)
+        if (first[i] == i)
+            mget_first(call, 1 + i, &path, &keys[i]);
+        else
+            reply_json_text(call, keys[first[i]].text);
 }
 
 /* ---- JSON.DEL, JSON.CLEAR ---- */

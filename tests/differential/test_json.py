@@ -222,6 +222,7 @@ JSON.SET w $ {"a":[1,2,[3]],"o":{"x":1}} => "OK"
 JSON.CLEAR w $..* => 2
 JSON.GET w => "{\"a\":[],\"o\":{}}"
 JSON.MGET d e none $.k => ["[]", "[]", null]
+JSON.MGET w none w d none w $.o => ["[{}]", null, "[{}]", "[]", null, "[{}]"]
 SET s text => "OK"
 JSON.MGET s e $ => [null, "[[100000.0,1e16,0.00001,0.00001234,1.0,-0.0,1e17,5e-324]]"]
 JSON.GET s => {"error": "WRONGTYPE"}

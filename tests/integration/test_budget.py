@@ -62,6 +62,9 @@ def _(run):
             one = check_grown(cluster.backends[0], MEMORY, lambda: client.get('JSON.MGET', 'j', '$[0]'), 'one document')
             many = check_grown(cluster.backends[0], MEMORY, lambda: client.get('JSON.MGET', *['j'] * 40, '$[0]'), '40 times')
             check_equal(many, one * 40, 'the reply')
+            client.get('CONFIG', 'SET', 'command-time-limit', '5000')
+            check_equal(client.get('JSON.MGET', *['j'] * 5000, '$[0]'), one * 5000, 'a document that is given 5000 times')
+            client.get('CONFIG', 'SET', 'command-time-limit', '0')
             paths = check_grown(cluster.backends[0], MEMORY, lambda: client.get('JSON.GET', 'j', *['$[*]'] * 8), '8 paths')
             check(len(paths) > 8 * 200000, 'the reply of 8 paths: %r' % paths[:80])
 
