@@ -114,34 +114,39 @@ static void reply_known(struct reply *reply, bool is_known, uint64_t number)
 }
 
 /* `usage` NULL: nothing was counted yet. */
+static void describe_usage(const struct usage_figures *usage, uint64_t rate, struct reply *reply)
+{
+    reply_bulk_text(reply, "keys");
+    reply_known(reply, usage, usage ? usage->keys : 0);
+    reply_bulk_text(reply, "bytes");
+    reply_known(reply, usage, usage ? usage->bytes : 0);
+    reply_pair_int(reply, "requests-per-second", (int64_t)rate);
+}
+
+/* Limits of a namespace; 0: none, or that of the shards. */
+static void describe_limits(const struct namespace *item, struct reply *reply)
+{
+    reply_pair_int(reply, "max-keys", (int64_t)item->max_keys);
+    reply_pair_int(reply, "max-bytes", (int64_t)item->max_bytes);
+    reply_pair_int(reply, "rate-limit", (int64_t)item->rate_limit);
+    reply_pair_int(reply, "bandwidth-limit", (int64_t)item->bandwidth_limit_bytes);
+    reply_pair_int(reply, "command-memory", (int64_t)item->command_memory);
+    reply_pair_int(reply, "command-time-limit", (int64_t)item->command_time_ms);
+}
+
 static void describe_namespace(const struct namespace *item, const struct usage_figures *usage,
                                uint64_t rate, struct reply *reply)
 {
     char rule[SLOT_RULE_TEXT_MAX];
     size_t len = slot_rule_format(&item->slot_rule, rule);
-    reply_map(reply, 11);
-    reply_bulk_text(reply, "name");
-    reply_bulk_text(reply, item->name);
-    reply_bulk_text(reply, "pattern");
-    reply_bulk_text(reply, item->is_pattern ? "yes" : "no");
-    reply_bulk_text(reply, "ephemeral");
-    reply_bulk_text(reply, item->ephemeral ? "yes" : "no");
+    reply_map(reply, 13);
+    reply_pair_text(reply, "name", item->name);
+    reply_pair_text(reply, "pattern", item->is_pattern ? "yes" : "no");
+    reply_pair_text(reply, "ephemeral", item->ephemeral ? "yes" : "no");
     reply_bulk_text(reply, "slot-rule");
     reply_bulk(reply, (struct bytes){rule, len});
-    reply_bulk_text(reply, "max-keys");
-    reply_int(reply, (int64_t)item->max_keys);
-    reply_bulk_text(reply, "max-bytes");
-    reply_int(reply, (int64_t)item->max_bytes);
-    reply_bulk_text(reply, "keys");
-    reply_known(reply, usage, usage ? usage->keys : 0);
-    reply_bulk_text(reply, "bytes");
-    reply_known(reply, usage, usage ? usage->bytes : 0);
-    reply_bulk_text(reply, "requests-per-second");
-    reply_int(reply, (int64_t)rate);
-    reply_bulk_text(reply, "rate-limit");
-    reply_int(reply, (int64_t)item->rate_limit);
-    reply_bulk_text(reply, "bandwidth-limit");
-    reply_int(reply, (int64_t)item->bandwidth_limit_bytes);
+    describe_usage(usage, rate, reply);
+    describe_limits(item, reply);
 }
 
 static bool is_tenant(const struct client *client)

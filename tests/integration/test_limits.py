@@ -442,6 +442,18 @@ def _(run):
                  'the rates to fall to 0 without requests')
 
 
+@suite.case('SCREE NAMESPACES has every limit of a namespace')
+def _(run):
+    limits = {'max-keys': '7', 'max-bytes': '3mb', 'rate-limit': '11', 'bandwidth-limit': '13kb', 'command-memory': '17mb',
+              'command-time-limit': '19ms'}
+    numbers = [7, 3 << 20, 11, 13 << 10, 17 << 20, 19]
+    namespaces = {'all': {'token': 'all', **limits}, 'none': {'token': 'none'}}
+    with cluster_of(backends=1, namespaces=namespaces, proxy_options={'proxy': {'requirepass': 'outside'}}) as cluster:
+        rows = described(enter(cluster, 'outside').get('SCREE', 'NAMESPACES'))
+        check_equal([rows['all'][limit.encode()] for limit in limits], numbers)
+        check_equal([rows['none'][limit.encode()] for limit in limits], [0] * len(limits))
+
+
 @suite.case('keys and bytes of every namespace are known without limits and without clients: SCREE NAMESPACES, INFO, metrics, status page')
 def _(run):
     names = ['team_%02d' % i for i in range(70)]  # more than one page of SCREE USAGE
