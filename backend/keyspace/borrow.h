@@ -28,7 +28,7 @@ struct borrow {
     struct borrowed_space *spaces; /* of which all keys are borrowed */
     struct need_set needs;         /* of this attempt */
     struct foretold *foretold; /* keys that a script will probably use; NULL: nothing is known */
-    struct list wants; /* the wait of the command's session, while something is needed (reader.h) */
+    struct list wants; /* the wait of the command's session, while something is needed (retry.h) */
     struct arrival *arrivals; /* rows that were fetched, oldest first */
     struct arrival **arrivals_end;
     size_t bytes;              /* of arrivals */

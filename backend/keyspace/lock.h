@@ -10,6 +10,8 @@
  *     held for writing   runs, sees the old value   waits                  waits                       waits
  *     held and prepared  waits                      waits                  waits                       waits
  *
+ * Commands meet locks in key_lock.c.
+ *
  * A transaction that uses all keys of a database (KEYS, DBSIZE, FLUSHDB …) locks them as one: the lock's name is the prefix of
  * their metadata rows (encode_space_prefix), wherever the name of a key is expected. It conflicts with the locks of the keys.
  *

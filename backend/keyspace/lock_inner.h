@@ -11,7 +11,7 @@
 struct lock {
     struct list holds;          /* struct claim */
     struct list requests;       /* struct claim, oldest owner first */
-    struct list commands;       /* waits of commands (reader.h) */
+    struct list commands;       /* waits of commands (retry.h) */
     struct list released;       /* in lock_set.released or .resumed */
     uint64_t commands_since_ms; /* when the first of these commands began to wait */
     struct list reservations;   /* struct reservation */

@@ -22,7 +22,7 @@ struct lock_waiter {
     struct list link; /* in partition->shards.waits.locks */
     struct lock_set *locks;
     struct lock_owner owner;
-    struct list wants; /* the command's wait, while it has requests (reader.h) */
+    struct list wants; /* the command's wait, while it has requests (retry.h) */
     uint64_t since_ms; /* when it began to wait; monotonic */
 };
 

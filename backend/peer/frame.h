@@ -21,7 +21,7 @@
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
- *   LOCK, LOCK_REST, PREPARE_PART, PREPARE, APPLY, RELEASE, OUTCOME, WOUND, UNWATCH: of transactions over shards (participant.h)
+ *   LOCK, LOCK_REST, PREPARE_PART, PREPARE, APPLY, RELEASE, OUTCOME, OPEN, WOUND, UNWATCH: of transactions over shards (participant.h)
  *   SLOTS     u64 hash of the last answer, 0: none     ─► DONE   owners of slots, or that they are the same (slot_owners.c)
  *   MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE, MOVE_ABORT: slots that move to the receiver (move_message.h)
  *   MOVE_ASK  the receiver moves slots to the sender    ─► DONE   whether it still does (move_message.h)

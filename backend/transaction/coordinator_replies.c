@@ -98,6 +98,7 @@ void participation_on_reply(struct peer_request *request, enum peer_result resul
         participation_free(part);
         coordinated_on_prepared(transaction);
     } else {
+        CHECK(sent == PEER_APPLY);
         part->is_applied = true;
         coordinated_apply_all(transaction);
     }
