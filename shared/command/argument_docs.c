@@ -14,10 +14,11 @@
 #define UNIX_TIME(...) ARGUMENT(UNIX_TIME, __VA_ARGS__, )
 #define ONE_OF(...)    ARGUMENT(ONE_OF, __VA_ARGS__, )
 #define BLOCK(...)     ARGUMENT(BLOCK, __VA_ARGS__, )
-#define TOKEN(label, word, ...)                                                                    \
+#define WORD(label, word, ...)                                                                     \
     {                                                                                              \
         .name = (label), .type = ARGUMENT_TOKEN, .token = (word), __VA_ARGS__                      \
     }
+#define TOKEN(...)      WORD(__VA_ARGS__, )
 #define BEHIND(word)    .token = (word)
 #define KEY_SPEC(index) .key_spec = (index)
 #define OPTIONAL        .is_optional = true
