@@ -22,6 +22,8 @@ static char outcome_of(struct coordinated *transaction)
     case COORDINATED_FAILED:
         return 'a';
     default:
+        if (transaction->coordinator->partition->running.busy_error)
+            return 'o'; /* perhaps its own attempt is running */
         if (!coordinated_begin_later(transaction))
             coordinated_fail(
                 transaction, METRIC_BACKEND_FAILED_UNREACHABLE,

@@ -28,6 +28,11 @@ def set_up(cluster, threshold='20'):
     return client, cluster.backends[0].addresses[0]
 
 
+def set_up_threshold(cluster, shard, threshold='20'):
+    with cluster.partition(shard) as client:
+        check_equal(text(client.get('CONFIG', 'SET', 'busy-reply-threshold', threshold)), b'OK', 'CONFIG SET')
+
+
 def kill(client, command='SCRIPT'):
     check_equal(text(client.get(command, 'KILL')), b'OK', command + ' KILL')
 
@@ -534,8 +539,7 @@ def _(run):
     with three_shards() as cluster:
         proxy = ('127.0.0.1', cluster.proxies[0].port)
         for shard in range(3):
-            with cluster.partition(shard) as client:
-                client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
+            set_up_threshold(cluster, shard)
         for proto in (2, 3):
             for shard in range(3):
                 key = cluster.key_on(shard)
@@ -546,6 +550,27 @@ def _(run):
                     check_equal(text(client.get('SCREE', 'SCRIPT', 'KILL')), b'OK', 'SCREE SCRIPT KILL')
                     check(b'ended by SCREE SCRIPT KILL' in slow.finish(), 'the reply of the script')
                     wait_for(lambda: client.get('GET', key) is None, 'what it wrote to be gone')
+
+
+@suite.case('a slow script over shards whose keys an older transaction wants keeps its writes, or begins again')
+def _(run):
+    options = {'backend': dict(NO_LIMIT, **{'lock-timeout': '20s', 'transaction-timeout': '60s'})}
+    wait = "local stop = os.clock() + %s while os.clock() < stop do end "
+    with Cluster(backends=3, partitions=1, proxies=1, linked=True, backend_options=options) as cluster:
+        own, wanted, other = (cluster.key_on(shard, 'key') for shard in range(3))
+        address = ('127.0.0.1', cluster.proxies[0].port)
+        set_up_threshold(cluster, 0)
+        with cluster.partition(0) as first, cluster.connect() as client:
+            check_equal(client.get('SET', wanted, '-'), b'OK')
+            older = Background(address, 'EVAL', wait % 0.7 + "return redis.call('APPEND', ARGV[1], 'O')", '1', other, wanted)
+            time.sleep(0.2)  # so that it is older; the result does not depend on it
+            younger = Background(address, 'EVAL', "redis.call('SET', KEYS[1], 'x') local was = redis.call('GET', KEYS[2]) " + wait % 1.5 +
+                                 "redis.call('SET', KEYS[2], was .. 'Y') return 1", '2', own, wanted)
+            wait_busy(first)
+            check_equal(younger.finish(), 1, 'the younger script')
+            check(older.finish() in (2, 3), 'the length after the older one')
+            check_equal(sorted(client.get('GET', wanted)), sorted(b'-OY'), 'the writes of both')
+            check_equal(client.get('GET', own), b'x')
 
 
 if __name__ == '__main__':
