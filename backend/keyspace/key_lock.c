@@ -94,6 +94,14 @@ static void wait_for_lock(struct call *call, const struct lock_owner *owner, str
     call_error(call, ERR_RETRY);
 }
 
+void borrow_wait_for_lock(struct call *call, struct bytes row_key)
+{
+    if (call_wait(call))
+        borrow_wait(call);
+    else
+        refuse_locked(call, row_key, false);
+}
+
 /* A command that has waited before takes the lock by its age. */
 static bool take_by_age(struct call *call, struct bytes row_key, enum lock_mode mode)
 {
@@ -112,8 +120,9 @@ bool key_lock_pass(struct call *call, struct bytes row_key, enum open_flag flags
         enum lock_mode mode = opens_for_writing(call, flags) ? LOCK_WRITE : LOCK_READ;
         if (lock_take(locks, call->borrow->owner, row_key, mode))
             return true;
-        borrow_wait(call);
-        call_error(call, ERR_RETRY);
+        borrow_wait_for_lock(call, row_key);
+        if (!call->failed)
+            call_error(call, ERR_RETRY);
         return false;
     }
     if (!lock_set_count(locks))

@@ -87,7 +87,7 @@ static void lock_changed(struct call *call, const struct entry *entry)
         borrow_change(call, entry);
     else if (!lock_take(call->partition->shards.locks, call->borrow->owner, entry->row_key,
                         LOCK_WRITE))
-        borrow_wait(call);
+        borrow_wait_for_lock(call, entry->row_key);
 }
 
 /* Reports a change of the key. */

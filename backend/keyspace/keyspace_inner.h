@@ -33,6 +33,9 @@ bool key_is_locked(const struct call *call, struct bytes row_key);
  * borrow keys takes its own ones by age from the first attempt on: that attempt requests locks of other shards already, and
  * a command that held these while it waited for a key as ordinary commands do could wait for ever. */
 bool key_lock_pass(struct call *call, struct bytes row_key, enum open_flag flags);
+/* A command that may borrow keys has requested the lock of an own one: it waits, and will run again. If it cannot, because it is a slow
+ * script whose effects stay, it is refused. */
+void borrow_wait_for_lock(struct call *call, struct bytes row_key);
 
 /* ---- pinned.c ---- */
 

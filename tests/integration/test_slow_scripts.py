@@ -573,5 +573,25 @@ def _(run):
             check_equal(client.get('GET', own), b'x')
 
 
+@suite.case('a slow script that comes to a key of its shard which a transaction has locked gets TRYAGAIN, and the shard lives on')
+def _(run):
+    options = {'backend': dict(NO_LIMIT, **{'lock-timeout': '20s', 'transaction-timeout': '60s'})}
+    wait = "local stop = os.clock() + %s while os.clock() < stop do end "
+    with Cluster(backends=2, partitions=1, proxies=1, linked=True, backend_options=options) as cluster:
+        locked, free, other = cluster.key_on(0, 'locked'), cluster.key_on(0, 'free'), cluster.key_on(1)
+        address = ('127.0.0.1', cluster.proxies[0].port)
+        for shard in range(2):
+            set_up_threshold(cluster, shard)
+        with cluster.partition(0) as first, cluster.partition(1) as second:
+            holder = Background(address, 'EVAL', "redis.call('SET', KEYS[1], 'x') redis.call('SET', KEYS[2], 'x') " + wait % 3 + 'return 1',
+                                '2', other, locked)
+            wait_busy(second)
+            slow = Background(address, 'EVAL', wait % 0.5 + "return redis.call('GET', ARGV[1])", '1', free, locked)
+            wait_busy(first)
+            check(slow.finish().startswith(b'TRYAGAIN'), 'the slow script: %r' % (slow.replies,))
+            check_equal(holder.finish(), 1)
+            check_equal(first.get('GET', locked), b'x')
+
+
 if __name__ == '__main__':
     suite.main()
