@@ -16,7 +16,10 @@ static bool is_name_byte(char byte)
 
 bool is_snapshot_name(struct bytes name)
 {
+    static const struct bytes part = {".part", 5}; /* of a file that is being fetched */
     if (!name.len || name.len > SNAPSHOT_NAME_MAX || name.data[0] == '.')
+        return false;
+    if (name.len > part.len && memcmp(name.data + name.len - part.len, part.data, part.len) == 0)
         return false;
     for (size_t i = 0; i < name.len; i++)
         if (!is_name_byte(name.data[i]))

@@ -7,7 +7,7 @@
  *   SNAPSHOT_END    u8 1: all files were fetched; 0: not ─► DONE  nothing: the files are not needed any more
  *
  * Names are in ascending order, so none is there twice. They are names of files in one directory: letters, digits, '.', '_' and '-',
- * without a dot in front, so that none leads to another directory.
+ * without a dot in front, so that none leads to another directory; and not NAME.part.
  */
 #pragma once
 

@@ -142,7 +142,8 @@ static void remove_cut(struct snapshot_source *source)
 /* Ends the cut when its reader has gone and the disk is not used. */
 static void try_end(struct snapshot_source *source)
 {
-    if (source->state != SOURCE_SERVING || !source->is_wanted_no_more || source->reading)
+    if (source->state != SOURCE_SERVING || !source->is_wanted_no_more || source->reading ||
+        !list_empty(&source->waiting))
         return;
     if (source->cut.on_end)
         source->cut.on_end(source->cut.owner, source->fetched);
@@ -420,6 +421,16 @@ static void begin_piece(struct snapshot_source *source, struct peer_incoming *in
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
+static void refuse_waiting_pieces(struct snapshot_source *source)
+{
+    while (!list_empty(&source->waiting)) {
+        struct piece_call *call = container_of(source->waiting.next, struct piece_call, link);
+        list_remove(&call->link);
+        peer_call_refuse(&call->call, REFUSAL(OTHER, "the snapshot has ended"));
+        free_piece(call);
+    }
+}
+
 static void end_cut(struct snapshot_source *source, struct peer_incoming *incoming,
                     const struct peer_frame *frame)
 {
@@ -431,6 +442,7 @@ static void end_cut(struct snapshot_source *source, struct peer_incoming *incomi
     if (source->state == SOURCE_SERVING && is_fetched)
         source->fetched = source->list.index;
     source->is_wanted_no_more = true;
+    refuse_waiting_pieces(source);
     peer_incoming_done(incoming, frame->id, (struct bytes){"", 0});
     try_end(source);
 }

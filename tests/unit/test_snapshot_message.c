@@ -89,8 +89,8 @@ END_TEST
 
 START_TEST(no_name_leads_out_of_the_directory)
 {
-    static const char *const names[] = {"",   ".",    "..",   ".origin", "a/b",
-                                        "/a", "../a", "a\\b", "a b",     "a\n"};
+    static const char *const names[] = {"",     ".",    "..",  ".origin", "a/b", "/a",
+                                        "../a", "a\\b", "a b", "a.part",  "a\n"};
     char longest[SNAPSHOT_NAME_MAX + 1];
     memset(longest, 'a', sizeof longest);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
