@@ -269,12 +269,22 @@ static int drop_uncommitted(struct storage *storage, const struct replay *replay
 
 /* The tables have all committed rows of the WAL. A store without copies moves them to files and drops what is not
  * committed; in a store with copies the tail stays as it is, because other copies may have committed it. */
+/* The end of a copy's WAL may be damaged: then fewer batches are there than were committed. The next ones get their indexes. */
+static void believe_what_is_there(struct storage *storage)
+{
+    uint64_t last = wal_last(storage->wal), filed = left_out(storage);
+    uint64_t there = last > filed ? last : filed;
+    if (storage_committed(storage) > there)
+        atomic_store(&storage->committed, there);
+}
+
 static int end_replay(struct storage *storage, const struct replay *replay, char *error,
                       size_t size)
 {
     int err = OK;
     storage_commit(storage, left_out(storage));
     storage_commit(storage, replay_committed(replay));
+    believe_what_is_there(storage);
     if (!keeps_tail(storage))
         err = drop_uncommitted(storage, replay, error, size);
     if (err != OK)
