@@ -283,7 +283,8 @@ static void on_fetched(struct retry *retry)
 {
     struct session *session = container_of(retry, struct session, pending.retry);
     CHECK(session->magic == SESSION_MAGIC);
-    metric_sub(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
+    if (session->is_throttled) /* else the wait has ended before suspend() */
+        metric_sub(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
     if (retry->has_failed) /* the store has logged the reason */
         session->pending.suspend_tries = UINT8_MAX;
     retry->has_failed = false;

@@ -178,7 +178,7 @@ void peering_configure(struct partition *partition)
         .secret = options->secret,
         .secret_previous = options->secret_previous,
         .tls = snapshot->peer_tls,
-        .accepts_here = advertises_own_port(partition),
+        .accepts_here = advertises_own_port(partition) && !partition->thread.is_draining,
         .options =
             {
                 .connect_timeout_ms = options->peer_timeout_ms,

@@ -107,10 +107,9 @@ bool own_calls_read(struct own_calls *calls, enum command_id id, struct own_sums
     uint64_t words[LABEL_WORDS_MAX];
     uint64_t any = 0;
     *sums = (struct own_sums){0};
-    if (!read_words(calls, id, words))
-        return false;
-    CHECK(pthread_mutex_lock(&calls->mutex) == 0);
-    for (unsigned i = 0; i < OWN_WORDS; i++)
+    CHECK(pthread_mutex_lock(&calls->mutex) == 0); /* words are never older than `base` */
+    bool is_known = read_words(calls, id, words);
+    for (unsigned i = 0; is_known && i < OWN_WORDS; i++)
         any |= sums->words[i] = words[i] - calls->base[id][i];
     CHECK(pthread_mutex_unlock(&calls->mutex) == 0);
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)

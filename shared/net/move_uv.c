@@ -154,7 +154,7 @@ static void arrive(struct task *task)
 
 void stream_move(struct stream *stream, struct loop *to, accept_fn *on_arrive, void *owner)
 {
-    CHECK(stream->state == STREAM_OPEN && !stream->secure.is_reading);
+    CHECK(stream->state == STREAM_OPEN && !stream->pipe && !stream->secure.is_reading);
     struct parcel *parcel = pack(stream);
     parcel->task.run = arrive;
     parcel->to = to;
