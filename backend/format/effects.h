@@ -46,7 +46,7 @@ enum {
 
 enum effects_type {
     EFFECTS_BATCH = 1, /* of commands */
-    /* without effects: checks that the disk accepts writes; also the first record of a new leader */
+    /* without effects: the first record of a new leader. Older programs wrote it to check the disk */
     EFFECTS_PROBE = 2,
     EFFECTS_MEMBERS = 5, /* a batch that also changes the members of the group (members_row.h) */
 };
