@@ -48,7 +48,7 @@ struct call {
     const struct bytes *ready_key;
 };
 
-/* With this the command waits; NULL: it must not wait, because it cannot be rolled back. */
+/* The wait of the command's session (retry.h). NULL: the command must not wait, because it cannot be rolled back. */
 struct retry *call_wait(const struct call *call);
 /* Will the command be rolled back, because it waits, or is refused by retry_refuse? */
 bool call_retries(const struct call *call);

@@ -115,7 +115,7 @@ struct bytes effects_bytes(const struct effects *effects);
 /* Namespace and slots of a row, or of the rows of a range. The space is borrowed from the key. */
 struct effect_place effect_place_of_row(enum cf cf, struct bytes key);
 struct effect_place effect_place_of_range(enum cf cf, struct bytes from, struct bytes to);
-/* Is the effect's place that of its rows? Decoding does not compare them: false if another shard names slots of which the rows are not. */
+/* Do the effect's rows belong to its place? Decoding does not compare them, and another shard may have named other slots. */
 bool effect_is_at_place(const struct effect *effect);
 
 /* ---- decoding ---- */

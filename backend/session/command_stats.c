@@ -71,8 +71,8 @@ static void count_ended(const struct call *call, uint64_t usec)
         latency_add_command(partition->metrics.latency, call->command->id, usec);
 }
 
-/* Is it a command that the proxy has sent on its own account: PING, HELLO, MULTI before a transaction's commands …? Those of its
- * clients the proxy answers and counts itself (proxy/core/own_calls.h). */
+/* Is it a command that the proxy sends for itself: PING, HELLO, MULTI before a transaction's commands …? When a client sends one of
+ * these, the proxy answers and counts it (proxy/core/own_calls.h). */
 static bool is_of_proxy(const struct call *call)
 {
     const struct command *command = call->command;

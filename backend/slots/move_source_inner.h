@@ -48,7 +48,7 @@ void move_freeze(struct move_source *move);
 bool move_is_frozen_too_long(const struct move_source *move);
 /* Waits until transactions on keys of the slots have ended, then until the open batch is in the log. */
 void move_await_quiet(struct move_source *move);
-/* ticket_wait.on_end: everything that was written before is in the log. */
+/* ticket_wait.on_end: all writes from before the freeze are durable. */
 void move_on_frozen(struct ticket_wait *wait, int err);
 /* Writes go on; the slots are frozen again later. */
 void move_thaw(struct move_source *move, struct bytes reason);

@@ -170,7 +170,7 @@ void pipe_leave(struct stream *stream)
 
 /* ---- reading and writing ---- */
 
-/* Moves at most `room` bytes out of the end's pieces. */
+/* Copies at most `room` of the oldest bytes to `to`, and removes them from the end's pieces. Returns their number. */
 static size_t read_pieces(struct pipe_end *end, char *to, size_t room)
 {
     size_t taken = 0;
