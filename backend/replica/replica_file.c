@@ -1,5 +1,6 @@
 #include "backend/replica/replica_file.h"
 
+#include "backend/replica/file_io.h"
 #include "shared/check.h"
 #include "shared/path.h"
 
@@ -35,32 +36,16 @@ static bool path_of(char path[PATH_MAX], const char *dir, const char *name)
 
 static bool write_block(int fd, unsigned block, const char *data)
 {
-    off_t at = (off_t)block * REPLICA_BLOCK_BYTES;
-    for (size_t done = 0; done < REPLICA_BLOCK_BYTES;) {
-        ssize_t put = pwrite(fd, data + done, REPLICA_BLOCK_BYTES - done, at + (off_t)done);
-        if (put < 0 && errno != EINTR)
-            return false;
-        if (put > 0)
-            done += (size_t)put;
-    }
-    return true;
+    return file_write_at(fd, (struct bytes){data, REPLICA_BLOCK_BYTES},
+                         (uint64_t)block * REPLICA_BLOCK_BYTES);
 }
 
 /* A file that is too short has zeros in their place. */
 static bool read_one_block(int fd, unsigned block, char *data)
 {
-    off_t at = (off_t)block * REPLICA_BLOCK_BYTES;
-    memset(data, 0, REPLICA_BLOCK_BYTES);
-    for (size_t done = 0; done < REPLICA_BLOCK_BYTES;) {
-        ssize_t got = pread(fd, data + done, REPLICA_BLOCK_BYTES - done, at + (off_t)done);
-        if (got < 0 && errno != EINTR)
-            return false;
-        if (got == 0)
-            return true;
-        if (got > 0)
-            done += (size_t)got;
-    }
-    return true;
+    size_t len = REPLICA_BLOCK_BYTES;
+    memset(data, 0, len);
+    return file_read_at(fd, data, &len, (uint64_t)block * REPLICA_BLOCK_BYTES);
 }
 
 /* Each block is durable before the next one is touched. */

@@ -1,5 +1,6 @@
 #include "backend/replica/snapshot_source.h"
 
+#include "backend/replica/file_io.h"
 #include "backend/replica/snapshot_message.h"
 #include "shared/check.h"
 #include "shared/error.h"
@@ -282,18 +283,13 @@ static bool piece_path(const struct piece_call *call, char path[PATH_MAX])
     return len > 0 && len < PATH_MAX;
 }
 
-static bool read_data(int fd, char *to, size_t len, off_t at)
+static bool read_data(int fd, char *to, size_t len, uint64_t at)
 {
-    for (size_t done = 0; done < len;) {
-        ssize_t got = pread(fd, to + done, len - done, at + (off_t)done);
-        if (got == 0)
-            errno = EIO; /* the file is shorter than it was */
-        if (got == 0 || (got < 0 && errno != EINTR))
-            return false;
-        if (got > 0)
-            done += (size_t)got;
-    }
-    return true;
+    size_t got = len;
+    if (!file_read_at(fd, to, &got, at))
+        return false;
+    errno = EIO; /* the file is shorter than it was */
+    return got == len;
 }
 
 static void piece_work(struct job *job)
@@ -304,7 +300,7 @@ static void piece_work(struct job *job)
     call->data = malloc(SNAPSHOT_DATA_HEADER_BYTES + call->piece.len);
     CHECK(call->data);
     bool is_read = fd >= 0 && read_data(fd, call->data + SNAPSHOT_DATA_HEADER_BYTES,
-                                        call->piece.len, (off_t)call->piece.offset);
+                                        call->piece.len, call->piece.offset);
     call->err = is_read ? 0 : errno;
     if (is_read)
         snapshot_data_seal(call->data, call->piece.len);

@@ -1,5 +1,6 @@
 #include "backend/replica/snapshot_target.h"
 
+#include "backend/replica/file_io.h"
 #include "shared/check.h"
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
@@ -148,20 +149,6 @@ static void path_in(char path[PATH_MAX], const struct snapshot_target *target, s
     CHECK(len > 0 && len < PATH_MAX);
 }
 
-static bool write_data(int fd, struct bytes data, uint64_t at)
-{
-    while (data.len) {
-        ssize_t put = pwrite(fd, data.data, data.len, (off_t)at);
-        if (put < 0 && errno != EINTR)
-            return false;
-        if (put > 0) {
-            data = (struct bytes){data.data + put, data.len - (size_t)put};
-            at += (uint64_t)put;
-        }
-    }
-    return true;
-}
-
 /* Gives the file its name; the names become durable when the directory is synced. */
 static bool complete_file(struct snapshot_target *target, uint32_t index, const char *part)
 {
@@ -185,7 +172,7 @@ static enum snapshot_result write_part(struct snapshot_target *target,
     path_in(path, target, target->list.files[piece->file].name, ".part");
     if (file->fd < 0)
         file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
-    if (file->fd < 0 || !write_data(file->fd, data, piece->offset))
+    if (file->fd < 0 || !file_write_at(file->fd, data, piece->offset))
         return disk_error(reason, path);
     file->left -= data.len;
     if (file->left == 0 && !complete_file(target, piece->file, path))
@@ -364,7 +351,7 @@ static bool write_origin(const struct snapshot_target *target, const char *path)
     char text[ORIGIN_MAX];
     origin_text(target, text);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
-    bool is_written = fd >= 0 && write_data(fd, bytes_of(text), 0) && fdatasync(fd) == 0;
+    bool is_written = fd >= 0 && file_write_at(fd, bytes_of(text), 0) && fdatasync(fd) == 0;
     int err = errno;
     if (fd >= 0)
         (void)close(fd);
