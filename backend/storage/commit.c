@@ -73,6 +73,7 @@ struct commit {
         immutable_ms;        /* wall clock, when the buffers received their first row; 0: empty */
     uint64_t immutable_upto; /* index in the WAL of the last batch of the immutable buffer */
     uint64_t rest_ticket;    /* of the open batch at the last commit_rest */
+    uint64_t retries;        /* recoveries that failed since the write that failed */
     struct commit_job current;
 };
 
@@ -101,6 +102,7 @@ static void commit_fail(struct commit *commit)
     log_event(LOG_ERROR, "commit_failed", "reason=\"%s\" ticket=%llu", commit->current.reason,
               (unsigned long long)commit->current.ticket);
     commit->state = COMMIT_FAILED;
+    commit->retries = 0;
     overlay_discard(commit->overlay);
     timer_start(commit->timer, RETRY_INTERVAL_MS, RETRY_INTERVAL_MS);
     commit->options.on_commit(commit->options.owner, commit->current.ticket,
@@ -208,6 +210,15 @@ static int take_reopened(struct commit *commit)
     return ERR_STORE;
 }
 
+/* Recovery is tried every second, so ever fewer of its failures are logged: the 1st, 2nd, 4th, 8th ... */
+static void note_retry(struct commit *commit)
+{
+    uint64_t nth = ++commit->retries;
+    if ((nth & (nth - 1)) == 0)
+        log_event(LOG_WARN, "recover_failed", "reason=\"%s\" nth=%llu", commit->current.reason,
+                  (unsigned long long)nth);
+}
+
 static void try_recover(struct commit *commit)
 {
     if (apply_is_running(commit->apply) || overlay_has_read_aheads(commit->overlay))
@@ -224,8 +235,10 @@ static void try_recover(struct commit *commit)
         err = ERR_STORE;
     }
     commit->current.result = err;
-    if (err != OK)
+    if (err != OK) {
+        note_retry(commit);
         return;
+    }
     log_event(LOG_WARN, "commit_recovered", "state=writing");
     commit->state = COMMIT_IDLE;
     commit->unsynced = false;

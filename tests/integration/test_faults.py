@@ -337,7 +337,8 @@ def _(run):
                 client.get('HSET', 'hash', 'f', '1', 'g', '2', 'h', '3')
                 client.get('SET', 'deleted', 'x')
                 fill_disk(client, acknowledged)
-                disk.grow(72)
+                wait_for(lambda: 'recover_failed reason="' in backend.log_tail(20), 'the reason to be logged')
+                disk.grow(104)  # recovery needs room for the rows of the WAL, which may be all of them
                 wait_for(lambda: client.get('DEL', 'deleted') == 1, 'writes to be taken again')
                 client.get('HDEL', 'hash', 'g')
                 with cluster.partition(0) as direct:
