@@ -46,22 +46,25 @@ static void name_key(const struct sim_bank *bank, char *name, const char *word, 
     while (sim_cluster_shard(bank->cluster, slot_of(bytes_of(name))) != shard);
 }
 
-void sim_bank_init(struct sim_bank *bank, struct sim_cluster *cluster, bool is_across_only)
+void sim_bank_init(struct sim_bank *bank, struct sim_cluster *cluster, bool is_across_only,
+                   unsigned neighbours)
 {
     unsigned shards = cluster->shard_count;
     *bank = (struct sim_bank){.cluster = cluster, .is_across_only = is_across_only};
     for (unsigned i = 0; i < BANK_ACCOUNTS; i++) {
         struct sim_ledger *ledger = &bank->ledgers[i];
-        ledger->account_shard = i % shards;
-        ledger->shard = is_across_only ? (i + 1) % shards : (unsigned)sim_random(shards);
+        ledger->account_shard = i / neighbours % shards;
+        ledger->shard = is_across_only   ? (i + 1) % shards
+                        : neighbours > 1 ? ledger->account_shard
+                                         : (unsigned)sim_random(shards);
         name_key(bank, ledger->account, "account", i, ledger->account_shard);
         name_key(bank, ledger->key, "ledger", i, ledger->shard);
         name_key(bank, ledger->table, "table", i, ledger->shard);
     }
     for (unsigned i = 0; i < BANK_PLACES; i++) {
-        name_key(bank, bank->purses[i], "purse", i, i % shards);
-        name_key(bank, bank->bags[i], "bag", i, i % shards);
-        name_key(bank, bank->trio[i], "trio", i, i % shards);
+        name_key(bank, bank->purses[i], "purse", i, i / neighbours % shards);
+        name_key(bank, bank->bags[i], "bag", i, i / neighbours % shards);
+        name_key(bank, bank->trio[i], "trio", i, i / neighbours % shards);
         for (unsigned thing = 0; thing < BANK_THINGS; thing++)
             name_key(bank, bank->tokens[thing][i], "token", thing, i % shards);
     }

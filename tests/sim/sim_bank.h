@@ -106,7 +106,9 @@ struct sim_bank {
     char why[400]; /* the first failure; empty: none */
 };
 
-void sim_bank_init(struct sim_bank *bank, struct sim_cluster *cluster, bool is_across_only);
+/* So many accounts and places in turn are on the same shard. */
+void sim_bank_init(struct sim_bank *bank, struct sim_cluster *cluster, bool is_across_only,
+                   unsigned neighbours);
 const char *sim_deal_name(enum deal_kind kind);
 void sim_bank_fail(struct sim_bank *bank, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -722,11 +722,18 @@ static void claim_by_two_maps(void)
     reload_maps(true);
 }
 
+/* Do only clients that wait for each other for ever show what is broken? Then nothing fails, no wait ends by its time-out, and shards
+ * have two accounts each, so that one command locks both. */
+static bool is_about_waits(void)
+{
+    return sim_broken == BREAK_WOUNDED_KEPT;
+}
+
 /* Where nothing fails, no command waits for too long. */
 static uint64_t draw_lock_timeout(void)
 {
     uint64_t drawn_ms = sim_random(2) ? 200 : 1 + sim_random(2000);
-    return world.is_prompt ? NEVER_MS : drawn_ms;
+    return world.is_prompt || is_about_waits() ? NEVER_MS : drawn_ms;
 }
 
 /* Do only flushes of databases whose slots move one after the other show what is broken? */
@@ -758,9 +765,11 @@ static void start_cluster(unsigned proxies, enum durability durability)
                                   .migration_rate = draw_migration_rate(),
                                   .has_one_grant = !world.is_prompt && sim_random(2),
                                   .has_portions = !world.is_prompt && sim_random(2),
-                                  .transaction_timeout_ms = sim_random(2) ? 4000 : NEVER_MS};
+                                  .transaction_timeout_ms =
+                                      sim_random(2) && !is_about_waits() ? 4000 : NEVER_MS};
     sim_cluster_start(&world.cluster, &plan);
-    sim_bank_init(&world.bank, &world.cluster, durability != DURABILITY_ALWAYS);
+    sim_bank_init(&world.bank, &world.cluster, durability != DURABILITY_ALWAYS,
+                  is_about_waits() ? 2 : 1);
     sim_strays_init(&world.strays, &world.cluster);
     world.bank.trace = sim_options.is_verbose ? stdout : NULL;
     if (world.has_moves && world.has_two_maps)
@@ -787,17 +796,29 @@ static uint32_t draw_kinds(void)
         kinds = 1u << DEAL_PAGES | 1u << LOOK_PAGES;
     if (sim_random(6) == 0 || is_about_tables())
         kinds = 1u << DEAL_RANKED | 1u << DEAL_MEMBER | 1u << LOOK_RANKS | 1u << LOOK_SCRIPT;
+    if (is_about_waits())
+        kinds = 1u << DEAL_LMOVE | 1u << DEAL_SMOVE | 1u << DEAL_RENAME | 1u << DEAL_MSETNX |
+                1u << DEAL_EXEC;
     return world.bank.is_across_only ? kinds & ~single : kinds;
 }
 
-/* Of a world in which slots move, and nothing fails. */
+static void draw_no_faults(void)
+{
+    struct sim_knobs *knobs = sim_knobs();
+    world.fault_ppm = 0;
+    world.cluster.relays.is_faulty = false;
+    knobs->slow_ppm = knobs->cut_ppm = 0;
+}
+
+/* Of a world in which slots move, and nothing else fails. */
 static void draw_moves_alone(void)
 {
     struct sim_knobs *knobs = sim_knobs();
+    unsigned moves_ppm = world.fault_ppm;
+    draw_no_faults();
+    world.fault_ppm = moves_ppm;
     world.faults = 1u << FAULT_MOVE;
     world.bank.must_try = true;
-    world.cluster.relays.is_faulty = false;
-    knobs->slow_ppm = knobs->cut_ppm = 0;
     world.freeze_us_max =
         FREEZE_DELAYS * (knobs->delay_us_max + knobs->job_us_max) + FREEZE_MORE_US;
 }
@@ -817,10 +838,10 @@ static bool is_about_strays(void)
 static void run_schedule(void)
 {
     bool must_fail = is_about_lost_sources() || is_about_strays();
-    world.has_moves = sim_random(2) || must_fail || is_about_ranges();
+    world.has_moves = (sim_random(2) && !is_about_waits()) || must_fail || is_about_ranges();
     world.is_prompt = (world.has_moves && sim_random(3) == 0 && !must_fail) || is_about_ranges();
     start_cluster((unsigned)sim_random(SIM_PROXIES_MAX),
-                  sim_random(4) ? DURABILITY_ALWAYS : DURABILITY_EVERYSEC);
+                  sim_random(4) || is_about_waits() ? DURABILITY_ALWAYS : DURABILITY_EVERYSEC);
     draw_faults();
     if (world.has_moves) {
         world.faults = sim_random(2) ? world.faults | 1u << FAULT_MOVE : 1u << FAULT_MOVE;
@@ -833,6 +854,8 @@ static void run_schedule(void)
         world.faults = 1u << FAULT_MOVE | 1u << FAULT_CRASH;
     if (world.is_prompt)
         draw_moves_alone();
+    if (is_about_waits())
+        draw_no_faults();
     world.has_strays = world.has_moves && !world.is_prompt && !world.bank.is_across_only &&
                        (sim_random(2) || is_about_strays());
     uint32_t kinds = draw_kinds();
