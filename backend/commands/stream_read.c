@@ -280,7 +280,7 @@ static void group_moves(const struct metadata *meta, struct stream_group *group,
     group->last = id;
 }
 
-/* Collects the ids of the next entries after `after`; NULL: the store failed. */
+/* Collects the ids of the next entries after `after`, none if it is the greatest id; NULL: the store failed. */
 static struct stream_id *collect_new(struct call *call, struct entry *entry, struct stream_id after,
                                      uint64_t most, uint64_t *count)
 {
@@ -288,13 +288,13 @@ static struct stream_id *collect_new(struct call *call, struct entry *entry, str
     struct sub_iter it;
     struct stream_id first = after;
     struct stream_id *ids;
+    *count = 0;
     if (!stream_id_next(&first))
-        return NULL;
+        return arena_alloc(call->arena, sizeof *ids);
     int64_t found = stream_count(call, entry, first, STREAM_ID_MAX, most ? most : UINT64_MAX);
     if (found < 0)
         return NULL;
     ids = arena_alloc(call->arena, ((size_t)found + 1) * sizeof *ids);
-    *count = 0;
     if (stream_id_compare(first, entry->meta.stream_first) < 0)
         first = entry->meta.stream_first;
     sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, first), &it);

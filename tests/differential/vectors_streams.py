@@ -249,6 +249,25 @@ CASES = [
         XREADGROUP GROUP g d CLAIM 0 STREAMS x x > > => (x [["1-0" [a "1"] ?: :1]])
         XREADGROUP GROUP g d CLAIM 0 STREAMS x x 0 > => (x [["1-0" [a "1"]]] x [["1-0" [a "1"] ?: :3]])
     '''),
+    ('XREADGROUP CLAIM: no id is left after the last one of the group', '''
+        XADD x 1-0 a 1                              => "1-0"
+        XGROUP CREATE x g 0                         => OK
+        XREADGROUP GROUP g c STREAMS x >            => (x [["1-0" [a "1"]]])
+        XGROUP SETID x g 18446744073709551615-18446744073709551615 => OK
+        XREADGROUP GROUP g d CLAIM 0 STREAMS x >    => (x [["1-0" [a "1"] ?: :1]])
+        XREADGROUP GROUP g d STREAMS x >            => nil*
+        XREADGROUP GROUP g d STREAMS x 18446744073709551615-18446744073709551615 => (x [])
+        XADD x 18446744073709551615-18446744073709551615 a 2 => "18446744073709551615-18446744073709551615"
+        XREADGROUP GROUP g d CLAIM 0 COUNT 2 STREAMS x > => (x [["1-0" [a "1"] ?: :2]])
+        XGROUP SETID x g 1-0                        => OK
+        XREADGROUP GROUP g d CLAIM 0 STREAMS x >    => (x [["1-0" [a "1"] ?: :3] ["18446744073709551615-18446744073709551615" [a "2"] :0 :0]])
+        XREADGROUP GROUP g d CLAIM 0 COUNT 3 STREAMS x > => (x [["1-0" [a "1"] ?: :4] ["18446744073709551615-18446744073709551615" [a "2"] ?: :1]])
+        XPENDING x g                                => [:2 "1-0" "18446744073709551615-18446744073709551615" [[d "2"]]]
+        XREAD STREAMS x 18446744073709551615-18446744073709551615 => nil*
+        XTRIM x MINID 18446744073709551615-18446744073709551615 => :1
+        XDEL x 18446744073709551615-18446744073709551615 => :1
+        XADD x * a 3                                => -ERR The stream has exhausted the last possible ID, unable to add more items
+    '''),
     ('XREADGROUP CLAIM of several streams', '''
         XADD x 1-0 a 1                              => "1-0"
         XADD y 2-0 a 2                              => "2-0"
