@@ -1,5 +1,6 @@
 #include "backend/format/members_row.h"
 
+#include "backend/format/effects.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
 
@@ -82,4 +83,18 @@ bool members_row_read(struct bytes row, struct members *members)
         if (!read_member(&row, &members->list[i]) || has_id(members, i, members->list[i].id))
             return false;
     return row.len == 0;
+}
+
+bool members_of_record(struct bytes record, struct members *members)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    if (effects_open(record, &header, &reader) != EFFECTS_READ)
+        return false;
+    while (effects_next(&reader, &effect) == EFFECTS_READ)
+        if (effect.kind == EFFECT_PUT && effect.cf == CF_SYSTEM &&
+            bytes_equal(effect.key, BYTES(SYSTEM_MEMBERS)))
+            return members_row_read(effect.value, members);
+    return false;
 }

@@ -48,3 +48,5 @@ struct members {
 struct bytes members_row_write(struct arena *arena, const struct members *members);
 /* False: the bytes are no such row: among others without a member, with an id twice, or with an unknown kind. */
 bool members_row_read(struct bytes row, struct members *members);
+/* Reads the row that a record of type MEMBERS writes; addresses are borrowed from the record. False: it writes none that can be read. */
+bool members_of_record(struct bytes record, struct members *members);

@@ -27,6 +27,8 @@
  *   MOVE_ASK  the receiver moves slots to the sender    ─► DONE   whether it still does (move_message.h)
  *   KEYS_PUT  keys of slots that the receiver owns, KEY_PART: a part of a long one ─► DONE   (key_message.h)
  *   SNAPSHOT_BEGIN, SNAPSHOT_READ, SNAPSHOT_END: files of a shard for another copy (backend/replica/snapshot_message.h)
+ *   REPLICA_HELLO, REPLICA_CORE, REPLICA_PART: the log of a shard for another copy (backend/replica/replica_message.h); the last two
+ *   have no reply
  *   LISTEN    u8 the sender wants PUBLISH from now on, or 0: no longer, u64 order; empty: it wants ─► DONE   (channel_relay.h)
  *   PUBLISH   u32 length of the channel, channel, payload; it has no reply
  *   any request                                          ─► FAILED u8 code │ sentence (refusal.h); nothing was executed
@@ -60,7 +62,7 @@ enum {
 enum peer_kind {
 #define MESSAGE(id, name, ...)      PEER_##name = (id),
 #define MESSAGE_LINK(id, name, ...) PEER_##name = (id),
-#define MESSAGE_COPY(id, name)      PEER_##name = (id),
+#define MESSAGE_COPY(id, name, ...) PEER_##name = (id),
 #include "backend/peer/messages.def"
 #undef MESSAGE
 #undef MESSAGE_LINK

@@ -109,6 +109,11 @@ enum peer_sent peer_link_post(struct peer_link *link, uint8_t kind, struct bytes
     return PEER_SENT;
 }
 
+size_t peer_link_pending(const struct peer_link *link)
+{
+    return link->state == PEER_LINK_UP ? stream_pending(link->stream) : 0;
+}
+
 enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *request, uint8_t kind,
                               struct bytes payload)
 {

@@ -24,6 +24,18 @@ enum peer_sent peer_link_send_out(struct peer_link *link, struct peer_request *r
     return sent;
 }
 
+enum peer_sent peer_link_post_out(struct peer_link *link, uint8_t kind, struct out *out)
+{
+    size_t len = out->bytes;
+    char *payload = malloc(len + 1);
+    CHECK(payload);
+    out_copy(out, payload);
+    out_clear(out);
+    enum peer_sent sent = peer_link_post(link, kind, (struct bytes){payload, len});
+    free(payload);
+    return sent;
+}
+
 /* on_reply */
 static void free_request(struct peer_request *request, enum peer_result result,
                          struct bytes payload)

@@ -14,7 +14,7 @@ static const struct peer_message messages[UINT8_MAX + 1] = {
     [id] = {#name, (sender) == COORDINATOR, (slow) == BUSY, (answer) == NONE},
 #define MESSAGE_LINK(id, name, slow, answer)                                                       \
     [id] = {#name, false, (slow) == BUSY, (answer) == NONE},
-#define MESSAGE_COPY(...)
+#define MESSAGE_COPY(id, name, answer) [id] = {.is_silent = (answer) == NONE},
 #include "backend/peer/messages.def"
 #undef MESSAGE
 #undef MESSAGE_LINK

@@ -33,6 +33,8 @@ static size_t greeting_received(void *owner, struct block *block, const char *da
     const char *error;
     (void)block;
     (void)need;
+    if (!greeting->peer->set) /* sim_peer_stop: nothing is greeted any more */
+        return len;
     const char protocol[] = {(char)('0' + PEER_PROTOCOL), 0};
     char words[32];
     (void)snprintf(words, sizeof words, "$4\r\nPEER\r\n$1\r\n%s\r\n$1\r\n", protocol);
@@ -131,6 +133,7 @@ void sim_peer_stop(struct sim_peer *peer)
 {
     listener_free(peer->listener);
     peer_set_free(peer->set);
+    peer->set = NULL;
 }
 
 void sim_peer_fini(struct sim_peer *peer)

@@ -272,7 +272,11 @@ struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owne
     struct disk *disk = disk_find(options->path);
     if (!disk)
         disk = disk_new(options->path);
-    CHECK(!disk->is_open && !options->trimmed);
+    CHECK(!disk->is_open && (!options->trimmed || !disk->count));
+    if (options->trimmed > disk->trimmed) {
+        disk->trimmed = options->trimmed;
+        disk->first = options->trimmed + 1;
+    }
     if (!disk_replay(disk, disk->trimmed, read, owner, error, size))
         return NULL;
     struct wal *wal = calloc(1, sizeof *wal);

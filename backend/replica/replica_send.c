@@ -1,0 +1,297 @@
+#include "backend/replica/replica_send.h"
+
+#include "backend/peer/link.h"
+#include "backend/peer/message.h"
+#include "backend/wal/wal.h"
+#include "shared/byte_order.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+#include "shared/log.h"
+#include "shared/out.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* So many unsent bytes of a connection are little: a heartbeat behind them is not late. */
+enum { PENDING_MAX = REPLICA_RECORDS_BYTES };
+
+/* The next record, read and not sent yet. */
+struct held_record {
+    bool is_there;
+    struct bytes bytes; /* borrowed from the cursor */
+    uint64_t parted;    /* bytes that were sent in parts */
+};
+
+struct replica_send {
+    struct replica_send_options options;
+    struct wal_cursor *
+        cursor; /* its next record is `written` + 1, or the one after the held one; NULL: to be made */
+    struct held_record held;
+    struct consensus_message offer; /* the newest APPEND; kind 0: none since the drop */
+    uint64_t begin, written, upto;  /* as drawn in the header */
+    uint64_t applied;
+    bool is_due;      /* the offer's commit index and time were not sent yet */
+    bool was_refused; /* what was written after a refused APPEND is lost */
+    bool has_failed;  /* a record could not be read, which was logged */
+};
+
+struct replica_send *replica_send_new(const struct replica_send_options *options)
+{
+    struct replica_send *send = calloc(1, sizeof *send);
+    CHECK(send);
+    send->options = *options;
+    return send;
+}
+
+static void forget_cursor(struct replica_send *send)
+{
+    wal_cursor_free(send->cursor);
+    send->cursor = NULL;
+    send->held = (struct held_record){0};
+}
+
+void replica_send_drop(struct replica_send *send)
+{
+    forget_cursor(send);
+    send->offer = (struct consensus_message){0};
+    send->begin = send->written = send->upto = 0;
+    send->is_due = send->was_refused = send->has_failed = false;
+}
+
+void replica_send_free(struct replica_send *send)
+{
+    if (!send)
+        return;
+    forget_cursor(send);
+    free(send);
+}
+
+void replica_send_refused(struct replica_send *send)
+{
+    send->was_refused = true;
+}
+
+void replica_send_note_applied(struct replica_send *send, uint64_t applied)
+{
+    send->applied = applied;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------ */
+
+static bool post_core(struct replica_send *send, const struct consensus_message *message,
+                      struct bytes records)
+{
+    struct out out;
+    const struct replica_core core = {
+        .group = send->options.group,
+        .wall_us = clock_wall_us(),
+        .applied = send->applied,
+        .message = *message,
+        .records = records,
+    };
+    out_init(&out);
+    replica_core_write(&core, &out);
+    return peer_link_post_out(send->options.link, PEER_REPLICA_CORE, &out) == PEER_SENT;
+}
+
+/* An APPEND with the records after `written`, or without any. */
+static bool post_append(struct replica_send *send, uint32_t count, struct bytes records)
+{
+    struct consensus_message append = send->offer;
+    append.index = send->written;
+    append.index_term = consensus_term_at(send->options.core, send->written);
+    append.count = count;
+    append.records_term = count ? consensus_term_at(send->options.core, send->written + count) : 0;
+    if (!post_core(send, &append, records))
+        return false;
+    send->written += count;
+    send->is_due = false;
+    return true;
+}
+
+/* ---- records ----------------------------------------------------------------------------------- */
+
+static uint64_t first_record(struct wal *wal)
+{
+    uint64_t kept = wal_kept(wal).first;
+    return kept ? kept : wal_first(wal);
+}
+
+/* What was offered cannot be sent. The other copy refuses the next APPEND, which has the last offered record before it; then the core
+ * sees that the log begins too late for it. */
+static void report_gone(struct replica_send *send)
+{
+    forget_cursor(send);
+    send->begin = send->written = send->upto;
+    send->is_due = true;
+    send->options.on_gone(send->options.owner, first_record(send->options.wal));
+}
+
+static bool has_cursor(struct replica_send *send)
+{
+    struct wal *wal = send->options.wal;
+    if (!send->cursor)
+        send->cursor = wal_cursor_new_weak(wal, send->written + 1);
+    if (!send->cursor && send->written + 1 < first_record(wal))
+        report_gone(send);
+    return send->cursor != NULL;
+}
+
+static void report_failed(struct replica_send *send, const char *reason)
+{
+    if (!send->has_failed)
+        log_event(LOG_ERROR, "replica_log_unreadable", "index=%" PRIu64 " reason=\"%s\"",
+                  send->written + 1, reason);
+    send->has_failed = true;
+    forget_cursor(send);
+}
+
+/* Reads the record `index`, the next one of the cursor. False: it is not durable yet, or cannot be read. */
+static bool hold_record(struct replica_send *send, uint64_t index)
+{
+    char reason[256];
+    uint64_t found;
+    struct bytes bytes;
+    if (send->held.is_there)
+        return true;
+    if (!has_cursor(send))
+        return false;
+    int err = wal_cursor_next(send->cursor, &found, &bytes, reason, sizeof reason);
+    if (err == ERR_GONE)
+        report_gone(send);
+    else if (err != OK && err != ERR_NOT_FOUND)
+        report_failed(send, reason);
+    if (err != OK)
+        return false;
+    CHECK(found == index);
+    send->has_failed = false;
+    send->held = (struct held_record){.is_there = true, .bytes = bytes};
+    return true;
+}
+
+static bool is_long(const struct held_record *held)
+{
+    return held->bytes.len > REPLICA_RECORDS_BYTES;
+}
+
+/* Appends the records after `written` that fit into one message, all of one term; returns their number. */
+static uint32_t gather_records(struct replica_send *send, struct out *out)
+{
+    uint32_t count = 0;
+    const struct consensus *core = send->options.core;
+    uint64_t term = consensus_term_at(core, send->written + 1);
+    while (send->written + count < send->upto &&
+           consensus_term_at(core, send->written + count + 1) == term &&
+           hold_record(send, send->written + count + 1) &&
+           out->bytes + send->held.bytes.len <= REPLICA_RECORDS_BYTES) {
+        message_put_bytes(out, send->held.bytes);
+        send->held.is_there = false;
+        count++;
+    }
+    return count;
+}
+
+/* A message that the connection does not take is lost with its records, so they are read again. */
+static bool post_records(struct replica_send *send)
+{
+    struct out out;
+    out_init(&out);
+    uint32_t count = gather_records(send, &out);
+    char *records = malloc(out.bytes + 1);
+    CHECK(records);
+    out_copy(&out, records);
+    bool is_posted = count && post_append(send, count, (struct bytes){records, out.bytes});
+    if (count && !is_posted)
+        forget_cursor(send);
+    out_clear(&out);
+    free(records);
+    return is_posted;
+}
+
+/* The next part of the held record, or the message after the last one. */
+static bool post_part(struct replica_send *send)
+{
+    struct held_record *held = &send->held;
+    char in_parts[4];
+    uint64_t left = held->bytes.len - held->parted;
+    if (!left) {
+        put_le32(in_parts, REPLICA_IN_PARTS);
+        held->is_there = !post_append(send, 1, (struct bytes){in_parts, sizeof in_parts});
+        return !held->is_there;
+    }
+    struct out out;
+    const struct replica_part part = {
+        .group = send->options.group,
+        .from = send->options.core->id,
+        .term = send->offer.term,
+        .index = send->written + 1,
+        .total = held->bytes.len,
+        .offset = held->parted,
+        .bytes = {held->bytes.data + held->parted,
+                  left < REPLICA_RECORDS_BYTES ? left : REPLICA_RECORDS_BYTES},
+    };
+    out_init(&out);
+    replica_part_write(&part, &out);
+    if (peer_link_post_out(send->options.link, PEER_REPLICA_PART, &out) != PEER_SENT)
+        return false;
+    held->parted += part.bytes.len;
+    return true;
+}
+
+static bool post_next(struct replica_send *send)
+{
+    if (send->written == send->upto || !hold_record(send, send->written + 1))
+        return false;
+    return is_long(&send->held) ? post_part(send) : post_records(send);
+}
+
+static bool has_little_to_send(const struct replica_send *send)
+{
+    return peer_link_pending(send->options.link) < PENDING_MAX;
+}
+
+void replica_send_turn(struct replica_send *send)
+{
+    if (!send->offer.kind)
+        return;
+    if (send->written < term_runs_base(&send->options.core->runs))
+        report_gone(send);
+    while (has_little_to_send(send) && post_next(send))
+        ;
+    if (send->is_due && has_little_to_send(send))
+        (void)post_append(send, 0, (struct bytes){0});
+}
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+/* Does the APPEND begin at another record than what is being sent? */
+static bool is_elsewhere(const struct replica_send *send, const struct consensus_message *append)
+{
+    if (!send->offer.kind || append->term != send->offer.term)
+        return true;
+    return append->index < send->begin || append->index > send->upto ||
+           (send->was_refused && append->index <= send->written);
+}
+
+static void take_append(struct replica_send *send, const struct consensus_message *append)
+{
+    uint64_t end = append->index + append->count;
+    if (is_elsewhere(send, append)) {
+        forget_cursor(send);
+        send->begin = send->written = send->upto = append->index;
+    }
+    send->was_refused = false;
+    send->upto = end > send->upto ? end : send->upto;
+    send->offer = *append;
+    send->is_due = true;
+    replica_send_turn(send);
+}
+
+void replica_send_message(struct replica_send *send, const struct consensus_message *message)
+{
+    if (message->kind == CONSENSUS_APPEND)
+        take_append(send, message);
+    else
+        (void)post_core(send, message, (struct bytes){0});
+}
