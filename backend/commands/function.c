@@ -8,6 +8,7 @@
 #include "backend/dispatch/handlers.h"
 #include "backend/format/encoding.h"
 #include "backend/format/rdb.h"
+#include "backend/keyspace/keyspace.h"
 #include "backend/session/session.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
@@ -130,6 +131,7 @@ void cmd_function_load(struct call *call)
         return;
     }
     put_library(call, library);
+    call_changes(call, 1);
     reply_bulk_text(&call->reply, library->name);
 }
 
@@ -145,6 +147,7 @@ void cmd_function_delete(struct call *call)
     }
     row_delete(call, library);
     library_remove(scripts, library);
+    call_changes(call, 1);
     reply_ok(&call->reply);
 }
 
@@ -167,6 +170,7 @@ void cmd_function_flush(struct call *call)
         return;
     }
     remove_all(call);
+    call_changes(call, 1);
     reply_ok(&call->reply);
 }
 
@@ -349,6 +353,7 @@ void cmd_function_restore(struct call *call)
         CHECK(is_added);
         put_library(call, list);
     }
+    call_changes(call, 1);
     reply_ok(&call->reply);
 }
 

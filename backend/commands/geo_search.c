@@ -345,6 +345,8 @@ static void store_places(struct call *call, const struct search *search,
     }
     zset_store(call, *search->target, &rows,
                search->form == SEARCH ? "geosearchstore" : "georadiusstore");
+    if (rows.count)
+        call_changes(call, (int64_t)rows.count - 1);
 }
 
 static void run_search(struct call *call, struct search search)

@@ -117,6 +117,7 @@ static int64_t set_fields(struct call *call)
         hash_put(call, &entry, &field, call->argv[i + 1], 0);
     }
     entry_save(call, &entry);
+    call_changes(call, (int64_t)call->argc / 2 - 2);
     notify(call, NOTIFY_HASH, "hset", call->argv[1]);
     return added;
 }
@@ -166,8 +167,10 @@ void cmd_hdel(struct call *call)
         hash_remove(call, &entry, &field);
         deleted++;
     }
-    if (deleted)
+    if (deleted) {
         hash_save_removed(call, &entry, "hdel");
+        call_changes(call, deleted - 1);
+    }
     reply_int(&call->reply, deleted);
 }
 

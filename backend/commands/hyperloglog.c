@@ -10,6 +10,7 @@
 #include "backend/context/partition.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/format/hll.h"
+#include "backend/keyspace/space.h"
 #include "backend/keyspace/text.h"
 #include "backend/session/notify.h"
 
@@ -67,7 +68,7 @@ static bool hll_store(struct call *call, struct entry *entry, struct hll *hll)
 /* ---- PFADD ---- */
 
 /* Adds the elements to a dense value in place. False: an error was replied. */
-static bool add_in_place(struct call *call, struct entry *entry, char *header, bool *changed)
+static bool add_in_place(struct call *call, struct entry *entry, char *header, int64_t *changed)
 {
     for (uint32_t i = 2; i < call->argc; i++) {
         uint32_t index;
@@ -80,7 +81,7 @@ static bool add_in_place(struct call *call, struct entry *entry, char *header, b
         if (hll_place_get(bytes, place) >= rank)
             continue;
         hll_place_set(bytes, place, rank);
-        *changed = true;
+        ++*changed;
         if (!text_write(call, entry, place.byte, (struct bytes){bytes, place.bytes}))
             return false;
     }
@@ -90,7 +91,7 @@ static bool add_in_place(struct call *call, struct entry *entry, char *header, b
 }
 
 /* Adds the elements to a sparse or new value. False: an error was replied. */
-static bool add_in_memory(struct call *call, struct entry *entry, bool *changed)
+static bool add_in_memory(struct call *call, struct entry *entry, int64_t *changed)
 {
     struct hll hll;
     uint64_t bytes_max = sparse_bytes_max(call);
@@ -106,7 +107,7 @@ static bool add_in_memory(struct call *call, struct entry *entry, bool *changed)
             error_damaged(call);
             return false;
         }
-        *changed = *changed || change == HLL_CHANGED;
+        *changed += change == HLL_CHANGED;
     }
     hll_uncache(hll.data);
     return !*changed || hll_store(call, entry, &hll);
@@ -116,17 +117,19 @@ void cmd_pfadd(struct call *call)
 {
     struct entry entry;
     char header[HLL_HEADER_BYTES];
-    bool changed = false;
+    int64_t changed = 0;
     if (!hll_open(call, 1, OPEN_WRITE, &entry, header))
         return;
+    uint64_t before = space_changes(call->partition->spaces);
     bool fine = entry.exists && hll_encoding(header) == HLL_DENSE
                     ? add_in_place(call, &entry, header, &changed)
                     : add_in_memory(call, &entry, &changed);
     if (!fine)
         return;
+    call_changes(call, changed - (int64_t)(space_changes(call->partition->spaces) - before));
     if (changed)
         notify(call, NOTIFY_STRING, "pfadd", entry.key);
-    reply_int(&call->reply, changed);
+    reply_int(&call->reply, changed > 0);
 }
 
 /* ---- PFCOUNT, PFMERGE ---- */

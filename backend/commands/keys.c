@@ -299,6 +299,7 @@ static void rename_key(struct call *call, bool only_new)
         notify(call, NOTIFY_NEW, "new", call->argv[2]);
     if (move) {
         entry_delete(call, &from);
+        call_changes(call, -1);
         notify(call, NOTIFY_GENERIC, "rename_from", call->argv[1]);
         notify(call, NOTIFY_GENERIC, "rename_to", call->argv[2]);
     }
@@ -391,6 +392,7 @@ void cmd_move(struct call *call)
         return;
     if (move) {
         entry_delete(call, &from);
+        call_changes(call, -1);
         notify(call, NOTIFY_GENERIC, "move_from", call->argv[1]);
         notify_in(call, space, NOTIFY_GENERIC, "move_to", call->argv[1]);
     }

@@ -138,6 +138,7 @@ static void push_elements(struct call *call, enum list_end end, bool must_exist)
     for (uint32_t i = 2; i < call->argc; i++)
         list_push_end(call, &entry, end, call->argv[i]);
     entry_save(call, &entry);
+    call_changes(call, (int64_t)call->argc - 3);
     reply_int(&call->reply, (int64_t)entry.meta.size);
     notify(call, NOTIFY_LIST, end == LIST_HEAD ? "lpush" : "rpush", call->argv[1]);
 }
@@ -199,6 +200,7 @@ static void pop_elements(struct call *call, enum list_end end)
         return;
     list_cut(call, &entry, end, count);
     list_removed_from(call, &entry, end);
+    call_changes(call, (int64_t)count - 1);
 }
 
 void cmd_lpop(struct call *call)
@@ -318,6 +320,7 @@ void cmd_ltrim(struct call *call)
     reply_ok(&call->reply);
     if (!entry.exists)
         return;
+    int64_t removed = (int64_t)(entry.meta.size - count);
     if (count) {
         list_cut(call, &entry, LIST_TAIL, entry.meta.size - first - count);
         list_cut(call, &entry, LIST_HEAD, first);
@@ -325,6 +328,7 @@ void cmd_ltrim(struct call *call)
         entry.meta.size = 0;
     }
     entry_save(call, &entry);
+    call_changes(call, removed - 1);
     notify(call, NOTIFY_LIST, "ltrim", call->argv[1]);
     if (!count)
         notify(call, NOTIFY_GENERIC, "del", call->argv[1]);

@@ -313,6 +313,7 @@ void cmd_lrem(struct call *call)
         return;
     bool is_empty = entry.meta.size == 0;
     entry_save(call, &entry);
+    call_changes(call, (int64_t)rows.count - 1);
     notify(call, NOTIFY_LIST, "lrem", call->argv[1]);
     if (is_empty)
         notify(call, NOTIFY_GENERIC, "del", call->argv[1]);

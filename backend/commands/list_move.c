@@ -49,6 +49,7 @@ static void move(struct call *call, struct entry *source, enum list_end from, en
     notify_push(call, to, target.key);
     list_cut(call, source, from, 1);
     list_removed_from(call, source, from);
+    call_changes(call, -1);
 }
 
 static void move_now(struct call *call, enum list_end from, enum list_end to)
@@ -125,6 +126,7 @@ static void pop_from_list(struct call *call, const struct pop *pop, struct entry
         return;
     list_cut(call, entry, pop->end, count);
     list_removed_from(call, entry, pop->end);
+    call_changes(call, (int64_t)count - 1);
 }
 
 /* Pops from the first list that exists. True: elements or an error were replied. */

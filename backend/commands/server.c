@@ -110,6 +110,7 @@ void cmd_swapdb(struct call *call)
         !keyspace_is_free(call, space_open(spaces, name, (uint8_t)b)))
         return;
     keyspace_swap(call, name, (uint8_t)a, (uint8_t)b);
+    call_changes(call, 1);
     reply_ok(&call->reply);
 }
 

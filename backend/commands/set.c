@@ -54,10 +54,11 @@ static bool member_remove(struct rank_edit *edit, struct bytes member, int64_t *
     return rank_edit_remove(edit, member);
 }
 
-/* Saves a set from which members were removed, and notifies. */
-static void taken(struct call *call, struct entry *entry, const char *event)
+/* Saves a set from which `removed` members were removed, and notifies. */
+static void taken(struct call *call, struct entry *entry, int64_t removed, const char *event)
 {
     entry_save(call, entry);
+    call_changes(call, removed - 1);
     notify(call, NOTIFY_SET, event, entry->key);
     if (entry->meta.size == 0)
         notify(call, NOTIFY_GENERIC, "del", entry->key);
@@ -82,6 +83,7 @@ void cmd_sadd(struct call *call)
         return;
     if (added) {
         entry_save(call, &entry);
+        call_changes(call, added - 1);
         notify(call, NOTIFY_SET, "sadd", call->argv[1]);
     }
     reply_int(&call->reply, added);
@@ -101,7 +103,7 @@ void cmd_srem(struct call *call)
     if (!rank_edit_end(&edit))
         return;
     if (removed)
-        taken(call, &entry, "srem");
+        taken(call, &entry, removed, "srem");
     reply_int(&call->reply, removed);
 }
 
@@ -146,7 +148,7 @@ void cmd_smove(struct call *call)
     rank_edit_begin(&edit, call, &from, CF_DATA);
     if (!member_remove(&edit, member, &removed) || !rank_edit_end(&edit))
         return;
-    taken(call, &from, "srem");
+    taken(call, &from, removed, "srem");
     (void)move_in(call, &to, member);
 }
 
@@ -228,12 +230,13 @@ static void pop_picks(struct call *call, struct entry *entry, const struct sampl
             return;
     }
     if (rank_edit_end(&edit))
-        taken(call, entry, "spop");
+        taken(call, entry, removed, "spop");
 }
 
 static void pop_all(struct call *call, struct entry *entry)
 {
     reply_all_members(call, entry);
+    call_changes(call, (int64_t)entry->meta.size - 1);
     entry_delete(call, entry);
     notify(call, NOTIFY_SET, "spop", call->argv[1]);
     notify(call, NOTIFY_GENERIC, "del", call->argv[1]);

@@ -376,6 +376,7 @@ static void result_store(struct call *call, struct sort *sort)
         for (uint64_t i = 0; i < count; i++)
             list_push_end(call, &entry, LIST_TAIL, texts[i]);
         entry_save(call, &entry);
+        call_changes(call, (int64_t)count - 1);
         notify(call, NOTIFY_LIST, "sortstore", *sort->store);
     } else if (entry.exists) {
         entry_delete(call, &entry);

@@ -155,6 +155,7 @@ void cmd_xtrim(struct call *call)
         return;
     if (count > 0) {
         entry_save(call, &entry);
+        call_changes(call, count - 1);
         notify(call, NOTIFY_STREAM, "xtrim", call->argv[1]);
     }
     reply_int(&call->reply, count);
@@ -266,6 +267,7 @@ void cmd_xsetid(struct call *call)
         meta->stream_max_deleted = deleted;
     entry.is_untold = true;
     entry_save(call, &entry);
+    call_changes(call, 1);
     reply_ok(&call->reply);
     notify(call, NOTIFY_STREAM, "xsetid", call->argv[1]);
 }

@@ -103,6 +103,8 @@ void cmd_xgroup_create(struct call *call)
     if (!entry.exists) {
         entry_create(call, &entry, TYPE_STREAM);
         entry_save(call, &entry);
+    } else {
+        call_changes(call, 1);
     }
     group = (struct stream_group){
         .name = call->argv[3], .last = id, .entries_read = creation.entries_read};
@@ -127,6 +129,7 @@ void cmd_xgroup_setid(struct call *call)
         return;
     group.entries_read = creation.entries_read;
     group_put(call, &entry, &group);
+    call_changes(call, 1);
     reply_ok(&call->reply);
     notify(call, NOTIFY_STREAM, "xgroup-setid", call->argv[2]);
 }
@@ -142,6 +145,7 @@ void cmd_xgroup_destroy(struct call *call)
         return;
     if (err == OK) {
         group_delete(call, &entry, group.name);
+        call_changes(call, 1);
         entry_group_deleted(call, &entry);
         notify(call, NOTIFY_STREAM, "xgroup-destroy", call->argv[2]);
     }
@@ -163,6 +167,7 @@ void cmd_xgroup_createconsumer(struct call *call)
         return;
     consumer_put(call, &entry, group.name, &consumer);
     group_put(call, &entry, &group);
+    call_changes(call, 1);
 }
 
 /* Deletes the consumer's pending entries and its row. */
@@ -204,6 +209,7 @@ void cmd_xgroup_delconsumer(struct call *call)
         return;
     if (err == OK) {
         group_put(call, &entry, &group);
+        call_changes(call, 1);
         notify(call, NOTIFY_STREAM, "xgroup-delconsumer", call->argv[2]);
     }
     reply_int(&call->reply, err == OK ? pending : 0);

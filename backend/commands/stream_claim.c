@@ -71,6 +71,7 @@ void cmd_xack(struct call *call)
     }
     if (count)
         group_put(call, &entry, &group);
+    call_changes(call, count);
     reply_int(&call->reply, count);
 }
 
@@ -239,6 +240,7 @@ struct claim {
     bool just_id;
     struct stream_id *ids; /* claimed ids */
     uint64_t count;
+    uint64_t changes; /* besides the claimed entries: dropped ones, a new consumer, the last id */
 };
 
 /* Is the entry still in the stream? OK, ERR_NOT_FOUND or a read failure. */
@@ -255,9 +257,11 @@ static bool claim_one(struct call *call, struct claim *claim, struct stream_id i
 {
     if (old && claim->idle > 0 && stream_idle_ms(call, old) < (uint64_t)claim->idle)
         return true;
+    uint64_t consumers = claim->group.consumers;
     if (!claim->has_consumer &&
         !consumer_open(call, &claim->entry, &claim->group, call->argv[3], &claim->consumer))
         return false;
+    claim->changes += claim->group.consumers - consumers;
     claim->has_consumer = true;
     struct stream_pending fresh = {
         .delivered_ms = claim->delivered_ms,
@@ -277,6 +281,7 @@ static bool claim_one(struct call *call, struct claim *claim, struct stream_id i
 static bool claim_drop(struct call *call, struct claim *claim, struct stream_id id,
                        const struct stream_pending *old)
 {
+    claim->changes++;
     return pending_drop(call, &claim->entry, &claim->group,
                         claim->has_consumer ? &claim->consumer : NULL, id, old);
 }
@@ -286,6 +291,7 @@ static void claim_save(struct call *call, struct claim *claim)
     if (claim->has_consumer)
         consumer_put(call, &claim->entry, claim->group.name, &claim->consumer);
     group_put(call, &claim->entry, &claim->group);
+    call_changes(call, (int64_t)(claim->count + claim->changes));
 }
 
 static void reply_claimed(struct call *call, struct claim *claim)
@@ -349,8 +355,7 @@ static bool claim_id(struct call *call, struct claim *claim, struct stream_id id
     if (is_read_failure(there))
         return false;
     if (there == ERR_NOT_FOUND)
-        return pending != OK ||
-               pending_drop(call, &claim->entry, &claim->group, &claim->consumer, id, &old);
+        return pending != OK || claim_drop(call, claim, id, &old);
     if (pending != OK && !claim->force)
         return true;
     return claim_one(call, claim, id, pending == OK ? &old : NULL);
@@ -369,7 +374,8 @@ void cmd_xclaim(struct call *call)
         end++;
     if (!claim_options(call, end, &claim, &last))
         return;
-    if (stream_id_compare(last, claim.group.last) > 0)
+    bool is_later = stream_id_compare(last, claim.group.last) > 0;
+    if (is_later)
         claim.group.last = last;
     claim.ids = arena_alloc(call->arena, call->argc * sizeof *claim.ids);
     for (uint32_t i = XCLAIM_IDS_AT; i < end; i++) {
@@ -378,6 +384,8 @@ void cmd_xclaim(struct call *call)
             return;
     }
     reply_claimed(call, &claim);
+    if (!claim.count && !claim.changes)
+        claim.changes = is_later; /* as in Redis, LASTID counts only alone */
     claim_save(call, &claim);
 }
 

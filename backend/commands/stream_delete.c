@@ -57,6 +57,7 @@ bool stream_removal_end(struct call *call, struct entry *entry,
         return false;
     if (removal->count > 0) {
         entry_save(call, entry);
+        call_changes(call, (int64_t)removal->count - 1);
         notify(call, NOTIFY_STREAM, "xdel", call->argv[1]);
     }
     return true;
@@ -182,6 +183,7 @@ static bool ack_and_delete_id(struct call *call, struct deletion *deletion, uint
 static void deletion_run(struct call *call, struct deletion *deletion, int64_t group)
 {
     struct stream_id id;
+    int64_t acked = 0;
     reply_array(&call->reply, deletion->ids);
     for (uint32_t i = 0; i < deletion->ids; i++) {
         int what;
@@ -189,9 +191,12 @@ static void deletion_run(struct call *call, struct deletion *deletion, int64_t g
         if (!(group < 0 ? delete_id(call, deletion, id, &what)
                         : ack_and_delete_id(call, deletion, (uint64_t)group, id, &what)))
             return;
+        acked += group >= 0 && what != ID_MISSING;
         reply_int(&call->reply, what);
     }
     stream_references_save(call, &deletion->entry, &deletion->references);
+    if (acked)
+        call_changes(call, acked - (int64_t)deletion->removal.count);
     (void)stream_removal_end(call, &deletion->entry, &deletion->removal);
 }
 

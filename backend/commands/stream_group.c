@@ -242,13 +242,11 @@ void group_put(struct call *call, struct entry *entry, const struct stream_group
     put_be64(value + GROUP_BYTES, group->oldest_ms);
     sub_put(call, entry, CF_DATA, group_row_key(call, group->name),
             (struct bytes){value, group->has_times ? GROUP_BYTES_TIMES : GROUP_BYTES});
-    space_change(call->partition->spaces);
 }
 
 void group_delete(struct call *call, struct entry *entry, struct bytes name)
 {
     sub_delete(call, entry, CF_DATA, group_row_key(call, name));
-    space_change(call->partition->spaces);
 }
 
 void consumer_put(struct call *call, struct entry *entry, struct bytes group,

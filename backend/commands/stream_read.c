@@ -453,8 +453,10 @@ static bool serve_group(struct call *call, const struct read *read, struct sourc
     /* Read again, because an earlier argument may have named this stream and advanced its group. */
     if (group_find(call, &source->entry, read->group, &source->group) != OK)
         return false;
+    uint64_t consumers = source->group.consumers;
     if (!consumer_open(call, &source->entry, &source->group, read->consumer, &consumer))
         return false;
+    call_changes(call, 1 + (int64_t)(source->group.consumers - consumers));
     if (source->is_new) {
         if (!serve_new(call, read, source, &consumer))
             return false;

@@ -108,6 +108,8 @@ bool zset_remove(struct call *call, struct entry *entry, struct bytes member, do
 
 bool zset_remove_rows(struct call *call, struct entry *entry, const struct zset_rows *rows)
 {
+    if (rows->count)
+        call_changes(call, (int64_t)rows->count - 1);
     if (rows->count == entry->meta.size) {
         entry_delete(call, entry);
         return true;
@@ -371,8 +373,10 @@ static void add_members(struct call *call, const struct add_options *options, co
         entry_save(call, &entry);
     else if (added.moved)
         entry_touch(call, &entry);
-    if (added.added || added.moved)
+    if (added.added || added.moved) {
+        call_changes(call, (int64_t)(added.added + added.moved) - 1);
         notify(call, NOTIFY_ZSET, options->incr ? "zincr" : "zadd", call->argv[1]);
+    }
     if (!options->incr)
         reply_int(&call->reply, (int64_t)(added.added + (options->ch ? added.moved : 0)));
     else if (added.is_done)
@@ -421,6 +425,7 @@ void cmd_zrem(struct call *call)
     }
     if (removed) {
         entry_save(call, &entry);
+        call_changes(call, removed - 1);
         notify(call, NOTIFY_ZSET, "zrem", call->argv[1]);
         if (!entry.exists)
             notify(call, NOTIFY_GENERIC, "del", call->argv[1]);

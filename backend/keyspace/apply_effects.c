@@ -80,7 +80,7 @@ static bool count_key_change(struct partition *partition, struct bytes row_key, 
         return false;
     if (new.keys != old.keys || new.expires != old.expires)
         space_count(partition->spaces, space, slot, new.keys - old.keys, new.expires - old.expires);
-    space_change(partition->spaces);
+    space_changes_add(partition->spaces, 1);
     return true;
 }
 

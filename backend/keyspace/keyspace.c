@@ -99,9 +99,15 @@ static void touch(struct call *call, const struct entry *entry, enum change_kind
         lock_changed(call, entry);
     if (call_retries(call))
         return; /* the command will be rolled back */
-    space_change(partition->spaces);
+    if (by_client)
+        space_changes_add(partition->spaces, 1);
     if (must_report(call, entry))
         add_change(call, entry, kind, by_client);
+}
+
+void call_changes(struct call *call, int64_t more)
+{
+    space_changes_add(call->partition->spaces, more);
 }
 
 void entry_group_deleted(struct call *call, const struct entry *entry)

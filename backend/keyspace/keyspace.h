@@ -80,6 +80,9 @@ void entry_event(struct call *call, const struct entry *entry, enum notify_class
                  const char *name);
 /* Reports a change when only rows of the collection changed, and not its metadata row. */
 void entry_touch(struct call *call, struct entry *entry);
+/* Adds to the changes in INFO. An entry that a client's command saves or deletes counts as one change; redis-server counts elements in
+ * many commands, and a key that moves as one. The command adds the difference, which may be negative. */
+void call_changes(struct call *call, int64_t more);
 /* Reports that a consumer group of the stream was deleted. */
 void entry_group_deleted(struct call *call, const struct entry *entry);
 /* Deletes the key in O(1); the rows of a collection are dropped by compaction. */

@@ -237,9 +237,9 @@ void space_count_elsewhere(struct space_set *set, struct space *space, int64_t k
     *space_undo_add(set) = (struct undo){.space = space, .keys = keys};
 }
 
-void space_change(struct space_set *set)
+void space_changes_add(struct space_set *set, int64_t count)
 {
-    set->changes++;
+    set->changes += (uint64_t)count;
 }
 
 uint64_t space_changes(const struct space_set *set)

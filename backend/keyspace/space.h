@@ -103,8 +103,8 @@ void space_count_slots(const struct space_set *set, uint16_t first, uint16_t las
 /* The slot of key number *index (0 <= *index < space->keys), counted slot by slot; *index becomes the key's number in
  * the slot. For a uniform random choice. */
 uint16_t space_slot_at(const struct space_set *set, const struct space *space, uint64_t *index);
-/* Counts a change or deletion of a key; rolled back by space_rollback. */
-void space_change(struct space_set *set);
+/* Counts changes, as rdb_changes_since_last_save does; rolled back by space_rollback. */
+void space_changes_add(struct space_set *set, int64_t count);
 uint64_t space_changes(const struct space_set *set);
 /* Sets the counters of the namespace's served slots to zero. */
 void space_clear(struct space_set *set, struct space *space);

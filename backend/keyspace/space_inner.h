@@ -93,7 +93,7 @@ struct space_set {
     uint64_t serial;               /* of the newest journal row */
     const struct slot_set *served; /* slots that the sums include; NULL: all */
     uint64_t keys;                 /* keys of all namespaces */
-    uint64_t changes;              /* changed keys since the start */
+    uint64_t changes;              /* since the start, see call_changes */
     struct change_marks marks;
     struct holder **order; /* all holders, in order of creation */
     size_t order_count;
