@@ -452,14 +452,26 @@ static struct bytes next_rule_word(struct bytes *line)
     return word;
 }
 
-enum { RULES_MAX = 4096 }; /* words per line */
+/* The words of a line, in an array that the caller frees. */
+static struct bytes *split_rules(struct bytes line, size_t *count)
+{
+    struct bytes *rules = NULL;
+    struct bytes word;
+    size_t room = 0;
+    for (*count = 0; (word = next_rule_word(&line)).len; rules[(*count)++] = word) {
+        if (*count < room)
+            continue;
+        room = room ? room * 2 : 16;
+        rules = realloc(rules, room * sizeof *rules);
+        CHECK(rules);
+    }
+    return rules;
+}
 
 /* Parses a line "user NAME rule …". Empty lines and comments are skipped. False: the reason is in error[size]. */
 static bool parse_line(struct acl *acl, struct bytes line, bool all_channels, char *error,
                        size_t size)
 {
-    struct bytes rules[RULES_MAX];
-    size_t count = 0;
     struct bytes word = next_rule_word(&line);
     if (word.len == 0 || *word.data == '#')
         return true;
@@ -472,14 +484,11 @@ static bool parse_line(struct acl *acl, struct bytes line, bool all_channels, ch
         (void)snprintf(error, size, "user '%.*s' is defined twice", (int)name.len, name.data);
         return false;
     }
-    while ((word = next_rule_word(&line)).len) {
-        if (count == RULES_MAX) {
-            (void)snprintf(error, size, "more than %d rules for one user", RULES_MAX);
-            return false;
-        }
-        rules[count++] = word;
-    }
-    return acl_user_set(acl_user_add(acl, name, all_channels), rules, count, error, size);
+    size_t count;
+    struct bytes *rules = split_rules(line, &count);
+    bool is_good = acl_user_set(acl_user_add(acl, name, all_channels), rules, count, error, size);
+    free(rules);
+    return is_good;
 }
 
 struct acl *acl_parse(struct bytes text, bool all_channels, char *error, size_t size)

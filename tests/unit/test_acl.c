@@ -79,6 +79,24 @@ static void test_rules_without_secrets_make_the_same_rights(void)
     acl_unref(again);
 }
 
+/* A proxy sends a user's rules to a backend as such a line, and ACL SAVE writes it. */
+static void test_a_user_with_very_many_rules_keeps_them(void)
+{
+    enum { PATTERNS = 10000 };
+    struct out out;
+    out_init(&out);
+    out_printf(&out, "user a on nopass -@all +get");
+    for (unsigned i = 0; i < PATTERNS; i++)
+        out_printf(&out, " %s~k%u", i % 2 ? "%R" : "", i);
+    char *text = text_of(&out);
+    struct acl *acl = parse(text);
+    char *rules = rules_of(user_of(acl, "a"));
+    CHECK(strstr(rules, "~k0 %R~k1 ") && strstr(rules, "%R~k9999"));
+    free(rules);
+    free(text);
+    acl_unref(acl);
+}
+
 static void test_unlimited_users(void)
 {
     struct acl *acl = parse("user a on nopass ~* &* +@all\n"
@@ -175,6 +193,7 @@ int main(void)
     command_init();
     test_printed_users_read_back_equal();
     test_rules_without_secrets_make_the_same_rights();
+    test_a_user_with_very_many_rules_keeps_them();
     test_unlimited_users();
     test_users_that_may_read_all_keys();
     test_channel_rules();
