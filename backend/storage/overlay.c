@@ -450,7 +450,7 @@ struct overlay_written *overlay_written(struct overlay *overlay)
 
 size_t overlay_effects_memory(const struct overlay *overlay)
 {
-    return overlay_bytes(overlay) + overlay->undo.count * sizeof(struct undo) +
+    return write_buffer_memory(overlay->active) + overlay->undo.count * sizeof(struct undo) +
            overlay->batch->count * sizeof(struct change);
 }
 

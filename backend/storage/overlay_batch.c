@@ -18,10 +18,19 @@ enum {
     ROW_BYTES = 256, /* a buffer has at most its bytes / ROW_BYTES rows */
     /* maximum number of deleted ranges in a buffer: each read compares all of them */
     WRITE_BUFFER_RANGES = 64,
-    CHANGES_KEPT = 65536, /* a batch with memory for more changes frees it */
+    CHANGES_KEPT = 65536, /* a batch, or an undo log, with memory for more changes frees it */
 };
 
 /* ---- batches ---- */
+
+static void empty_undo_log(struct undo_log *undo)
+{
+    undo->count = 0;
+    if (undo->cap <= CHANGES_KEPT)
+        return;
+    free(undo->items);
+    *undo = (struct undo_log){0};
+}
 
 void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
 {
@@ -35,7 +44,7 @@ void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
     batch->is_awaited = false;
     batch->header = (struct batch_header){0};
     batch->ticket = ticket;
-    overlay->undo.count = 0;
+    empty_undo_log(&overlay->undo);
 }
 
 void overlay_set_header(struct overlay *overlay, struct bytes key,

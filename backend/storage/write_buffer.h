@@ -118,6 +118,12 @@ struct row *rows_before(const struct row_list *list, struct bytes key, bool or_e
 
 bool range_has(const struct range *range, enum cf cf, struct bytes key);
 
+/* Memory of the rows and of the index. */
+static inline size_t write_buffer_memory(const struct write_buffer *buffer)
+{
+    return buffer->arena.bytes + buffer->index_cap * sizeof *buffer->index;
+}
+
 /* The hash of a row whose key has this hash (hash_bytes). */
 static inline uint64_t hash_row_of(enum cf cf, uint64_t key_hash)
 {
