@@ -21,8 +21,9 @@ struct call_budget;
 
 struct tally {
     size_t bytes;
-    size_t max;   /* command-memory of the namespace */
-    bool is_over; /* stays set: the transaction must end */
+    size_t max;    /* command-memory of the namespace */
+    bool is_over;  /* stays set: the transaction must end */
+    size_t *total; /* bytes of this tally and others; NULL: they are not added up */
     /* of the partition, whose call ends if it is an attempt of this transaction; NULL: none runs here */
     struct call_budget *budget;
 };
@@ -36,6 +37,8 @@ static inline void tally_add(struct tally *tally, size_t bytes)
     if (!tally)
         return;
     tally->bytes += bytes;
+    if (tally->total)
+        *tally->total += bytes;
     if (tally->bytes > tally->max)
         tally_end(tally);
 }
@@ -43,8 +46,22 @@ static inline void tally_add(struct tally *tally, size_t bytes)
 /* The memory was freed. */
 static inline void tally_remove(struct tally *tally, size_t bytes)
 {
-    if (tally)
-        tally->bytes -= bytes < tally->bytes ? bytes : tally->bytes;
+    if (!tally)
+        return;
+    size_t removed = bytes < tally->bytes ? bytes : tally->bytes;
+    tally->bytes -= removed;
+    if (tally->total)
+        *tally->total -= removed;
+}
+
+/* From now on the bytes count in another total; NULL: in none. */
+static inline void tally_set_total(struct tally *tally, size_t *total)
+{
+    if (tally->total)
+        *tally->total -= tally->bytes;
+    tally->total = total;
+    if (total)
+        *total += tally->bytes;
 }
 
 /* So many bytes are left. */

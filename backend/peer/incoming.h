@@ -27,6 +27,7 @@ struct peer_incoming {
     struct list calls;         /* open */
     uint32_t calls_count;      /* length of `calls` */
     size_t calls_bytes;        /* bytes of their payloads */
+    size_t held;               /* memory of the peer's transactions here, for their owner */
     uint64_t heard_ms;         /* monotonic */
     uint64_t since_ms;         /* monotonic: when the connection was made */
     bool was_over_limit;       /* a rejected request was logged for this connection */

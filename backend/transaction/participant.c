@@ -60,6 +60,13 @@ static struct part *part_find(const struct participant *participant,
     return table_get(participant->parts, id_bytes(id, text));
 }
 
+/* The connection over which the coordinator is heard, and which its memory counts for; NULL: none. */
+static void use_incoming(struct part *part, struct peer_incoming *incoming)
+{
+    part->incoming = incoming;
+    tally_set_total(&part->tally, incoming ? &incoming->held : NULL);
+}
+
 static struct part *part_new(struct participant *participant, const struct transaction_id *id,
                              struct peer_incoming *incoming)
 {
@@ -68,13 +75,14 @@ static struct part *part_new(struct participant *participant, const struct trans
     CHECK(part);
     part->participant = participant;
     part->id = *id;
-    part->incoming = incoming;
     part->heard_ms = loop_mono_ms(participant->partition->loop);
     lock_owner_init(&part->owner);
     part->owner.on_wounded = on_part_wounded;
     part->owner.on_granted = on_part_granted;
     part->owner.tally = &part->tally;
     part->tally.max = participant->partition->snapshot->memory.command;
+    use_incoming(part, incoming);
+    tally_add(&part->tally, sizeof *part);
     part->call.on_abandoned = on_abandoned;
     retry_init(&part->rows, on_part_rows);
     ticket_wait_init(&part->ticket, on_part_durable);
@@ -135,8 +143,7 @@ void part_end(struct part *part, struct refusal reason)
     portions_clear(&part->to_send);
     portions_clear(&part->arrived);
     heap_free(&part->request);
-    heap_free(&part->effects);
-    heap_free(&part->changes);
+    use_incoming(part, NULL);
     free(part);
 }
 
@@ -274,9 +281,9 @@ void handle_lock(struct partition *partition, struct peer_incoming *incoming,
     set_part_state(part, PART_LOCKING);
     part->tries = 0;
     part->rows.ranges = 0;
-    part->room = room;
+    part->room = room < part->tally.max ? room : part->tally.max;
     part->is_too_long = false;
-    portions_clear(&part->to_send);
+    part_drop_reply(part);
     tally_remove(&part->tally, part->request.len);
     heap_free(&part->request);
     part->request = bytes_heap_copy(reader.rest);
@@ -351,9 +358,8 @@ static bool read_prepared(struct part *part)
 {
     struct message_reader reader =
         message_read((struct bytes){part->arrived.bytes, part->arrived.len});
-    part->effects = bytes_heap_copy(message_bytes(&reader));
-    part->changes = bytes_heap_copy(message_bytes(&reader));
-    portions_clear(&part->arrived);
+    part->effects = message_bytes(&reader);
+    part->changes = message_bytes(&reader);
     return message_is_read(&reader);
 }
 
@@ -396,8 +402,9 @@ void handle_prepare(struct partition *partition, struct peer_incoming *incoming,
     if (!part)
         return;
     open_call(part, incoming, frame);
-    if (!part_add_portion(part, &reader))
-        part_end(part, REQUEST_IS_NOT_VALID);
+    struct refusal refused = part_add_portion(part, &reader);
+    if (refused.code)
+        part_end(part, refused);
     else if (frame->kind == PEER_PREPARE_PART)
         part_reply(part, BYTES(""));
     else
@@ -488,7 +495,7 @@ void handle_apply(struct partition *partition, struct peer_incoming *incoming,
         return;
     }
     open_call(part, incoming, frame);
-    part->incoming = incoming;
+    use_incoming(part, incoming);
     if (!part_apply(part))
         part_refuse(part, REFUSAL(OTHER, "writes are refused at present"));
 }
@@ -555,20 +562,20 @@ static bool load_part(struct participant *participant, struct bytes row, struct 
 {
     enum transaction_record record;
     struct transaction_id id;
-    struct bytes effects;
-    struct bytes changes;
     if (!decode_transaction_key(row, &record, &id))
         return false;
     if (record == TRANSACTION_FORCED)
         return forced_load(participant->forced, &id, value);
     if (record != TRANSACTION_PREPARED)
         return true;
-    if (!decode_prepared(value, &effects, &changes))
-        return false;
+    struct bytes kept = bytes_heap_copy(value);
     struct part *part = part_new(participant, &id, NULL);
     part->state = PART_PREPARED;
-    part->effects = bytes_heap_copy(effects);
-    part->changes = bytes_heap_copy(changes);
+    part->arrived = (struct portions){.bytes = (char *)kept.data, .len = kept.len};
+    if (!decode_prepared(kept, &part->effects, &part->changes)) {
+        part_end(part, NO_REFUSAL);
+        return false;
+    }
     part->owner.is_prepared = part->owner.is_in_doubt = true;
     part->heard_ms = 0;
     bool were_locked; /* the locks of before the start are gone */
@@ -622,7 +629,7 @@ void participant_closed(struct participant *participant, struct peer_incoming *i
         struct part *part = parts[i];
         if (part->incoming != incoming)
             continue;
-        part->incoming = NULL;
+        use_incoming(part, NULL);
         if (part->state == PART_LOCKING || part->state == PART_LOCKED)
             part_end(part, NO_REFUSAL);
     }

@@ -52,7 +52,7 @@ extern const struct state_row part_states[PART_STATES];
 /* A transaction at this partition. */
 struct part {
     struct lock_owner owner;
-    struct tally tally; /* of its locks, and of a request */
+    struct tally tally; /* of its locks, a request, rows to send and what is prepared */
     struct participant *participant;
     struct transaction_id id;
     enum part_state state;
@@ -66,10 +66,10 @@ struct part {
     uint32_t tries;
     struct out reply;
     struct portions to_send; /* the reply to LOCK */
-    struct portions arrived; /* the payload of PREPARE */
+    struct portions arrived; /* the payload of PREPARE, or its record */
     struct ticket_wait ticket;
-    struct bytes effects; /* prepared; heap */
-    struct bytes changes; /* change_list.h; reported when the effects are applied; heap */
+    struct bytes effects; /* prepared; in `arrived` */
+    struct bytes changes; /* change_list.h; reported when the effects are applied; in `arrived` */
     struct peer_request question;
     uint8_t asked;     /* enum peer_kind of the question: OUTCOME, OPEN or WOUND; 0: none */
     bool is_wounded;   /* WOUND must be sent to the coordinator, or has no answer yet */
@@ -119,8 +119,12 @@ void part_read_rows(struct part *part);
 void part_send_reply(struct part *part);
 /* Answers LOCK_REST with the next portion. False: nothing is left of the reply. */
 bool part_send_rest(struct part *part, struct peer_incoming *incoming, uint64_t request);
-/* Adds a portion of PREPARE. False: it does not follow those before, or they are too long. */
-bool part_add_portion(struct part *part, struct message_reader *reader);
+/* Frees what is left of the reply to LOCK. */
+void part_drop_reply(struct part *part);
+/* Adds a portion of PREPARE. Refused: it does not follow those before, or they need too much memory. */
+struct refusal part_add_portion(struct part *part, struct message_reader *reader);
+/* Does the transaction need more memory than command-memory, or does its peer hold more than all calls of a process may? */
+struct refusal part_refuse_memory(const struct part *part);
 /* Locks the keys that the transaction has prepared, for writing, for it alone. *were_locked: it had locked each of them before. If
  * not, the coordinator takes this shard for the owner of a slot whose keys it has locked at another one. False: the effects or
  * changes are not valid, or another transaction has a lock. */

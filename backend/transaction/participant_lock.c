@@ -3,6 +3,7 @@
  */
 #include "backend/transaction/participant_inner.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/slot_gate.h"
@@ -11,8 +12,17 @@
 #include "shared/byte_order.h"
 #include "shared/table.h"
 
-#define NEEDS_MORE_MEMORY REFUSAL(MEMORY, "it needs more memory than command-memory")
-#define SWAP_RUNS         REFUSAL(OTHER, "SWAPDB has not reached all shards: run it again")
+#define SWAP_RUNS REFUSAL(OTHER, "SWAPDB has not reached all shards: run it again")
+
+struct refusal part_refuse_memory(const struct part *part)
+{
+    const struct config_snapshot *snapshot = part->participant->partition->snapshot;
+    if (part->tally.is_over)
+        return REFUSAL(MEMORY, "it needs more memory than command-memory");
+    if (part->incoming && part->incoming->held > memory_plan_calls(&snapshot->memory))
+        return REFUSAL(WAIT, "transactions of this shard hold too much memory there");
+    return NO_REFUSAL;
+}
 
 /* refuse_item for a question about all keys of a database */
 static struct refusal refuse_question(struct partition *partition, const struct lock_item *item)
@@ -106,8 +116,8 @@ struct refusal part_lock_items(struct part *part)
     for (uint32_t i = 0; i < count && reader.is_good; i++) {
         struct lock_item item = lock_item_next(&reader);
         struct refusal refused = reader.is_good ? refuse_item(partition, &item) : NO_REFUSAL;
-        if (!refused.code && part->tally.is_over)
-            refused = NEEDS_MORE_MEMORY;
+        if (!refused.code)
+            refused = part_refuse_memory(part);
         if (refused.code)
             return refused;
         if (reader.is_good && (need_locks(item.kind) || lock_item_is_question(&item)))
@@ -118,7 +128,5 @@ struct refusal part_lock_items(struct part *part)
         if (refused.code)
             return refused;
     }
-    if (part->tally.is_over)
-        return NEEDS_MORE_MEMORY;
-    return message_is_read(&reader) ? NO_REFUSAL : REQUEST_IS_NOT_VALID;
+    return message_is_read(&reader) ? part_refuse_memory(part) : REQUEST_IS_NOT_VALID;
 }

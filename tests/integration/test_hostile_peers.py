@@ -12,7 +12,7 @@ import threading
 import time
 
 from support import harness
-from support.cluster import Cluster, slot_of
+from support.cluster import Cluster, binary, is_sanitized, slot_of
 from support.frame_spoiler import HEADER, FrameSpoiler, Spoiler
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Closed
@@ -157,6 +157,7 @@ def _(run):
 LOCK, PREPARE, APPLY, RELEASE, OUTCOME, WOUND, UNWATCH, OPEN, SLOTS = 3, 4, 5, 6, 7, 8, 9, 10, 11
 MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE, MOVE_ABORT, KEYS_PUT, MOVE_ASK = 12, 13, 14, 15, 16, 17, 18
 LISTEN, PUBLISH, KEY_PART, PREPARE_PART, LOCK_REST = 19, 20, 21, 22, 23
+DONE, FAILED = 128, 129
 COLLECTIONS = (2, 3, 4, 5)  # column families
 ROWS_LONGEST = 3
 
@@ -442,6 +443,29 @@ def _(run):
                 check_equal(partition.get('GET', canary), b'safe')
             cluster.backends[0].kill9()
             cluster.backends[0].start()
+
+
+@suite.case('what the transactions of a peer hold is bounded, however many it begins')
+def _(run):
+    options = {'backend': {'command-memory': '4mb'}}
+    with Cluster(backends=2, partitions=1, proxies=0, linked=True, backend_options=options) as cluster:
+        cluster.backends[1].kill9()
+        backend, run_id = cluster.backends[0], '0' * 40
+        with cluster.partition(0) as connection:
+            greet(cluster, connection, run_id)
+            steps = Steps(connection, Forger(random.Random(run.seed), run_id), Spoiler(0), cluster.epoch)
+            backend.forget_peak()
+            before, got = backend.rss_bytes(), []
+            for number in range(60):
+                ident = sized_bytes(b'\4b1p0' + bytes([len(run_id)]) + run_id.encode() + struct.pack('>Q', number))
+                steps.send(LOCK, ident + struct.pack('<QQQBI', 1, number, 1 << 62, 0, 0), 0)
+                got += [steps.send(PREPARE_PART, ident + struct.pack('<Q', at << 20) + sized_bytes(bytes(1 << 20)), 0) for at in range(3)]
+            check(got[:3] == [DONE] * 3 and got[-2:] == [FAILED] * 2, 'portions are refused in the end: %r' % got)
+            growth = backend.peak_rss_bytes() - before
+            run.note('memory grew by %d MB' % (growth >> 20))
+            check(growth < 60 << 20 or is_sanitized(binary('scree-backend')), 'memory grew by %d bytes' % growth)
+        with cluster.partition(0) as partition:
+            check_equal(partition.get('PING'), b'PONG')
 
 
 if __name__ == '__main__':

@@ -227,6 +227,26 @@ def _(run):
         wait_for(lambda: not cluster.figures(0)['locked_keys'], 'no key to be locked')
 
 
+@suite.case('a shard where the changes of a transaction need more than its own command-memory refuses them, and nothing is done')
+def _(run):
+    linked = Linked()
+    linked.backends[0].options = {'backend': {**linked.backends[0].options['backend'], 'command-memory': '1mb'}}
+    with linked as cluster:
+        keys = [cluster.key_on(0, 'many%d:' % i) for i in range(8)]
+        script = "local v = string.rep('x', 400000) for i, key in ipairs(KEYS) do redis.call('SET', key, v) end return #KEYS"
+        for count, is_done in ((2, True), (8, False)):
+            for shard in cluster.shards:
+                shard.get('FLUSHALL')
+            got = cluster.shards[1].get('SCREE', 'ACROSS', 'EVAL', script, count + 1, *keys[:count], cluster.keys[1])
+            if is_done:
+                check_equal(got, count + 1)
+            else:
+                check_error(got, "ERR the command needs more memory at shard 'b0p0'", 'command-memory', 'has changed nothing')
+        cluster.check_failed(1, 'command_memory')
+        check_equal([shard.get('DBSIZE') for shard in cluster.shards], [0] * SHARDS)
+        wait_for(lambda: not cluster.figures(0)['locked_keys'], 'no key to be locked')
+
+
 @suite.case('collections of 100 000 elements are borrowed page by page, from memory and from the disk')
 def _(run):
     count = 100000
