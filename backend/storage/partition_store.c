@@ -1,6 +1,7 @@
 #include "backend/storage/partition_store.h"
 
 #include "backend/format/effects.h"
+#include "backend/format/members_row.h"
 #include "backend/storage/orphan.h"
 #include "shared/clock.h"
 #include "shared/error.h"
@@ -74,7 +75,7 @@ static uint64_t new_log_id(void)
     return id;
 }
 
-/* Writes a new name of the log, and this data format unless it is 0. */
+/* Writes a new name of the log, and this data format. Format 0: the store was restored, so it has no group any more. */
 static bool write_names(struct storage *storage, uint64_t format, char *error, size_t size)
 {
     struct arena arena;
@@ -83,6 +84,8 @@ static bool write_names(struct storage *storage, uint64_t format, char *error, s
     if (format)
         effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, format));
     effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_LOG_ID), encode_u64(&arena, new_log_id()));
+    if (!format)
+        effects_delete(effects, CF_SYSTEM, BYTES(SYSTEM_MEMBERS));
     /* flushed, because programs of the older format cannot read this WAL */
     bool good = storage_write(storage, effects, true, error, size) == OK &&
                 storage_flush(storage, error, size) == OK;
@@ -93,10 +96,12 @@ static bool write_names(struct storage *storage, uint64_t format, char *error, s
 
 bool partition_store_rename_log(struct storage *storage, char *error, size_t size)
 {
+    storage_leave_group(storage);
     return write_names(storage, 0, error, size);
 }
 
-/* Format 1 had RocksDB's WAL, which is flushed to files when the store is opened; nothing else differs. */
+/* Format 1 had RocksDB's WAL, which is flushed to files when the store is opened; nothing else differs. One of several copies is left
+ * as it is: only the leader of its group appends to the log. */
 static bool check_format(struct storage *storage, const char *name, char *error, size_t size)
 {
     uint64_t format;
@@ -116,7 +121,8 @@ static bool check_format(struct storage *storage, const char *name, char *error,
         return false;
     }
     bool is_whole = format == DATA_FORMAT && log_id && !storage_has_lost(storage);
-    return is_whole || write_names(storage, DATA_FORMAT, error, size);
+    return is_whole || storage_is_replicated(storage) ||
+           write_names(storage, DATA_FORMAT, error, size);
 }
 
 struct storage *partition_store_open(struct store_env *env, const struct backend_config *config,

@@ -3,7 +3,8 @@
  *
  *   <data>/partition-<n> ──► options from the configuration ──► WAL and RocksDB ──► checks the data format
  *
- * A new store gets the current format (encoding.h). A store of a newer format is refused with an error that says so.
+ * A new store gets the current format (encoding.h). A store of a newer format is refused with an error that says so. One of several
+ * copies is opened as it is, even if it has lost records (storage_has_lost): nothing is appended to its log here.
  */
 #pragma once
 
@@ -32,5 +33,6 @@ bool partition_store_format(struct store *store, uint64_t *format);
 /* The name of the log whose batches made the store, a random number; 0: none yet. False: it cannot be read. A log gets another name when
  * batches that were readable may be gone: in a restored store, and after its damage. So with its name an index means one batch. */
 bool partition_store_log_id(struct store *store, uint64_t *id);
-/* Gives the log of a store another name. False and the reason in error[size]. */
+/* Gives the log of a restored store another name; if the store was one of several copies, it is a store of its own now. False and
+ * the reason in error[size]. */
 bool partition_store_rename_log(struct storage *storage, char *error, size_t size);

@@ -51,6 +51,7 @@ struct storage {
     bool is_behind;     /* the tables lack the rows of the WAL */
     bool is_replicated; /* this store is one of several copies: the end of its WAL is not its own */
     bool is_copy;       /* storage_checkpoint made it, and nothing was written since */
+    bool has_lost;      /* batches that were committed are not there */
 };
 
 /* ---- the WAL ----------------------------------------------------------------------------- */
@@ -64,7 +65,7 @@ int storage_append(struct storage *storage, struct bytes record, uint64_t *index
 int storage_log(struct storage *storage, struct effects *effects, bool sync, uint64_t *index,
                 char *error, size_t size)
 {
-    *index = wal_last(storage->wal) + 1;
+    *index = wal_written(storage->wal) + 1;
     effects_set_index(effects, *index);
     return wal_append(storage->wal, effects_bytes(effects), sync, error, size);
 }
@@ -72,6 +73,24 @@ int storage_log(struct storage *storage, struct effects *effects, bool sync, uin
 uint64_t storage_logged(const struct storage *storage)
 {
     return wal_last(storage->wal);
+}
+
+uint64_t storage_written(const struct storage *storage)
+{
+    return wal_written(storage->wal);
+}
+
+int storage_truncate(struct storage *storage, uint64_t after, char *error, size_t size)
+{
+    if (after < storage_committed(storage)) {
+        (void)snprintf(error, size, "batches after %" PRIu64 " are committed up to %" PRIu64, after,
+                       storage_committed(storage));
+        return ERR_STORE;
+    }
+    pthread_mutex_lock(&storage->trim_lock);
+    int err = wal_truncate(storage->wal, after, error, size);
+    pthread_mutex_unlock(&storage->trim_lock);
+    return err;
 }
 
 int storage_sync(struct storage *storage, char *error, size_t size)
@@ -109,6 +128,10 @@ int storage_write(struct storage *storage, struct effects *effects, bool sync, c
                   size_t size)
 {
     uint64_t index;
+    if (storage->is_replicated) {
+        (void)snprintf(error, size, "the store is one of several copies");
+        return ERR_STORE;
+    }
     int err = storage_log(storage, effects, sync, &index, error, size);
     if (err != OK)
         return err;
@@ -135,6 +158,13 @@ bool storage_wal_is_long(const struct storage *storage)
            !store_is_stopped(storage->store);
 }
 
+/* A store with copies keeps one record at least, which shows the term of the end of its log. */
+static uint64_t trimmed_at_most(const struct storage *storage)
+{
+    uint64_t last = wal_last(storage->wal);
+    return storage->is_replicated && last ? last - 1 : last;
+}
+
 /* What was applied before the flush began is in files afterwards, and the WAL does not need it. */
 static int flush_and_trim(struct storage *storage, char *error, size_t size)
 {
@@ -144,7 +174,8 @@ static int flush_and_trim(struct storage *storage, char *error, size_t size)
         return err;
     pthread_mutex_lock(&storage->trim_lock);
     atomic_store(&storage->filed, applied);
-    wal_trim(storage->wal, applied);
+    uint64_t limit = trimmed_at_most(storage);
+    wal_trim(storage->wal, applied < limit ? applied : limit);
     pthread_mutex_unlock(&storage->trim_lock);
     return OK;
 }
@@ -172,13 +203,13 @@ int storage_checkpoint(struct storage *storage, const char *path, char *error, s
     return err;
 }
 
-/* Flushes the tables to files. If these have all batches, the WAL continues in a new segment, so that nothing is
- * replayed twice. */
+/* Flushes the tables to files. If these have all batches, the WAL of a store without copies continues in a new segment, so that
+ * nothing is replayed twice. */
 static int leave_wal(struct storage *storage, char *error, size_t size)
 {
     uint64_t last = wal_last(storage->wal);
     int err = flush_and_trim(storage, error, size);
-    if (err != OK || atomic_load(&storage->applied) != last)
+    if (err != OK || storage->is_replicated || atomic_load(&storage->applied) != last)
         return err;
     err = wal_rotate(storage->wal, error, size);
     if (err == OK)
@@ -267,17 +298,19 @@ static int drop_uncommitted(struct storage *storage, const struct replay *replay
     return wal_truncate(storage->wal, committed, error, size);
 }
 
-/* The tables have all committed rows of the WAL. A store without copies moves them to files and drops what is not
- * committed; in a store with copies the tail stays as it is, because other copies may have committed it. */
 /* The end of a copy's WAL may be damaged: then fewer batches are there than were committed. The next ones get their indexes. */
 static void believe_what_is_there(struct storage *storage)
 {
     uint64_t last = wal_last(storage->wal), filed = left_out(storage);
     uint64_t there = last > filed ? last : filed;
-    if (storage_committed(storage) > there)
-        atomic_store(&storage->committed, there);
+    if (storage_committed(storage) <= there)
+        return;
+    storage->has_lost = true;
+    atomic_store(&storage->committed, there);
 }
 
+/* The tables have all committed rows of the WAL. A store without copies moves them to files and drops what is not
+ * committed; in a store with copies the tail stays as it is, because other copies may have committed it. */
 static int end_replay(struct storage *storage, const struct replay *replay, char *error,
                       size_t size)
 {
@@ -293,9 +326,9 @@ static int end_replay(struct storage *storage, const struct replay *replay, char
     atomic_store(&storage->filed, left_out(storage));
     if (!keeps_tail(storage) && wal_last(storage->wal))
         err = leave_wal(storage, error, size);
+    if (err == OK && storage->is_copy)
+        err = wal_copy_ends(storage->wal, error, size);
     if (err == OK) {
-        if (storage->is_copy)
-            wal_copy_ends(storage->wal);
         storage->is_copy = storage->is_behind = false;
         store_replayed(storage->store);
         end_progress(storage);
@@ -384,7 +417,17 @@ int storage_read_wal(struct storage *storage, replay_fn *read, void *owner, char
 
 bool storage_has_lost(const struct storage *storage)
 {
-    return wal_has_lost(storage->wal);
+    return storage->has_lost || wal_has_lost(storage->wal);
+}
+
+bool storage_is_replicated(const struct storage *storage)
+{
+    return storage->is_replicated;
+}
+
+void storage_leave_group(struct storage *storage)
+{
+    storage->is_replicated = false;
 }
 
 bool storage_is_behind(const struct storage *storage)
@@ -487,8 +530,7 @@ static void shorten_wal(struct storage *storage)
         return;
     if (!is_in_files && wal_bytes(storage->wal) < WAL_BYTES_LEFT)
         return;
-    int err = storage->is_replicated ? flush_and_trim(storage, reason, sizeof reason)
-                                     : leave_wal(storage, reason, sizeof reason);
+    int err = leave_wal(storage, reason, sizeof reason);
     if (err != OK)
         log_event(LOG_WARN, "flush_failed", "path=%s reason=\"%s\"", storage->path, reason);
 }

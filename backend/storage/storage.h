@@ -17,8 +17,12 @@
  * gave it, and no one concludes from the end of the log what was applied. A store with copies has the row 'g' or the file
  * `replica`; its log keeps the batches that are not committed, whoever opens it.
  *
+ * `committed` is also the index up to which the write buffers have the rows: a buffer that is applied is taken to reach this far, and
+ * the WAL is trimmed up to there. So storage_commit is called by the partition's thread only, and only when the rows of the batch are
+ * in the overlay (overlay.h) or in the tables. A copy may have heard of a higher commit index; that is another number.
+ *
  * Logging: one thread at a time (the commit thread). storage_sync_upto, storage_logged, figures, flush and checkpoint: any
- * thread. Open, close, recover: the partition's thread.
+ * thread. Open, close, recover, commit: the partition's thread.
  */
 #pragma once
 
@@ -57,17 +61,24 @@ int storage_append(struct storage *storage, struct bytes record, uint64_t *index
                    size_t size);
 /* Index of the newest logged batch. */
 uint64_t storage_logged(const struct storage *storage);
+/* Index of the newest batch that was appended, logged or not: the next one gets the index after it. On a thread that may log, or while
+ * none logs. */
+uint64_t storage_written(const struct storage *storage);
+/* Removes the batches after `after`, durably; on a thread that may log. OK, or ERR_DISK_FULL or ERR_STORE with a reason: storage_recover
+ * completes it. Committed batches are refused with ERR_STORE, and nothing changes. */
+int storage_truncate(struct storage *storage, uint64_t after, char *error, size_t size);
 /* Makes everything logged so far durable; on a thread that may log. */
 int storage_sync(struct storage *storage, char *error, size_t size);
 /* Makes batches up to this one durable, if they are not yet. */
 int storage_sync_upto(struct storage *storage, uint64_t index, char *error, size_t size);
-/* Batches up to this one are committed; they never become fewer. */
+/* Batches up to this one are committed, and their rows are in the overlay or in the tables; they never become fewer. */
 void storage_commit(struct storage *storage, uint64_t index);
 /* Index of the newest committed batch, as storage_commit or a replay of the WAL has found it; 0: none. */
 uint64_t storage_committed(const struct storage *storage);
 /* All rows of batches up to this one are in the tables. */
 void storage_applied(struct storage *storage, uint64_t index);
-/* storage_log, then store_apply; for callers without a commit thread. */
+/* storage_log, then store_apply; for callers without a commit thread. A store that is one of several copies is refused with ERR_STORE:
+ * only the leader of its group appends. */
 int storage_write(struct storage *storage, struct effects *effects, bool sync, char *error,
                   size_t size);
 
@@ -86,7 +97,11 @@ int storage_checkpoint(struct storage *storage, const char *path, char *error, s
  * *is_reopened: the database was reopened, and the rows of all batches in the WAL are in the tables, unless storage_is_behind. */
 int storage_recover(struct storage *storage, bool *is_reopened, char *error, size_t size);
 
-/* Did the start drop batches of the WAL that readers may have seen (wal_has_lost)? */
+/* Is the store one of several copies (the row 'g', or the file `replica`)? */
+bool storage_is_replicated(const struct storage *storage);
+/* From now on the store is the only copy, because it was restored. The caller deletes the row 'g' before anything else opens the store. */
+void storage_leave_group(struct storage *storage);
+/* Did the start drop batches of the WAL that readers may have seen (wal_has_lost), or lack batches that were committed? */
 bool storage_has_lost(const struct storage *storage);
 
 /* Limits for segments of the WAL that only readers of changes need (struct wal_keep); removes what is beyond them. On any thread; waits for

@@ -260,6 +260,15 @@ static void check_store(struct check *check)
                  check->has_failed ? "; THE STORE COULD NOT BE READ OR WRITTEN" : "");
 }
 
+/* A repaired copy would differ from the others. */
+static bool is_refused(const struct check *check)
+{
+    if (!check->repairs || !storage_is_replicated(check->storage))
+        return false;
+    (void)printf("%s: is one of several copies: it cannot be repaired alone\n", check->name);
+    return true;
+}
+
 static bool check_partition(struct store_env *env, const struct backend_config *config,
                             const char *name, enum check_wish wish)
 {
@@ -271,6 +280,10 @@ static bool check_partition(struct store_env *env, const struct backend_config *
         return false;
     }
     check.store = storage_store(check.storage);
+    if (is_refused(&check)) {
+        storage_close(check.storage);
+        return false;
+    }
     check_store(&check);
     storage_close(check.storage);
     return !check.has_failed && check.problems == check.repaired;

@@ -365,21 +365,15 @@ static int copy_failure(const struct wal *wal, char *error, size_t size)
     return wal->failed;
 }
 
-/* Index of the last batch in the files, shown or not. */
-static uint64_t last_written(const struct wal *wal)
-{
-    return wal->current ? wal->current->written : wal->last;
-}
-
 /* Is there a batch that was written and is not shown? Such batches are in the newest file. */
 static bool has_unshown(const struct wal *wal)
 {
-    return last_written(wal) != wal->last;
+    return wal_written(wal) != wal->last;
 }
 
 static int write_batch(struct wal *wal, struct bytes batch, char *error, size_t size)
 {
-    uint64_t index = last_written(wal) + 1;
+    uint64_t index = wal_written(wal) + 1;
     char path[PATH_MAX];
     if (batch.len > BATCH_BYTES_MAX) {
         (void)snprintf(error, size, "a batch of %zu bytes exceeds the maximum of 4 GiB", batch.len);
@@ -445,7 +439,7 @@ int wal_sync(struct wal *wal, char *error, size_t size)
     if (!failure) {
         if (has_unshown(wal))
             wal_segment_zero_ahead(wal->current, wal->file_bytes);
-        failure = sync_all(wal, last_written(wal), error, size);
+        failure = sync_all(wal, wal_written(wal), error, size);
         wal->is_sync_lost = failure != OK;
     }
     if (failure)
@@ -538,6 +532,27 @@ int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size)
 uint64_t wal_last(const struct wal *wal)
 {
     return wal->last;
+}
+
+uint64_t wal_written(const struct wal *wal)
+{
+    return wal->current ? wal->current->written : wal->last;
+}
+
+size_t wal_firsts(struct wal *wal, uint64_t *firsts, size_t max)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&wal->lock);
+    for (const struct list *node = wal->files.next; node != &wal->files; node = node->next) {
+        const struct wal_segment *file = container_of(node, const struct wal_segment, node);
+        if (file->last < file->first)
+            continue;
+        if (count < max)
+            firsts[count] = file->first;
+        count++;
+    }
+    pthread_mutex_unlock(&wal->lock);
+    return count;
 }
 
 uint64_t wal_first(struct wal *wal)

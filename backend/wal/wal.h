@@ -107,8 +107,8 @@ int wal_probe(struct wal *wal, char *error, size_t size);
 int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size);
 /* What wal_copy was given when it made the WAL in this directory; 0: it is no copy. */
 uint64_t wal_committed_at(const char *path);
-/* From now on the WAL is no copy. */
-void wal_copy_ends(struct wal *wal);
+/* From now on the WAL is no copy, durably. Errors as for wal_append. */
+int wal_copy_ends(struct wal *wal, char *error, size_t size);
 
 /* Removes the batches after `index`; the next one appended gets index + 1; durable on return. To be called by the
  * appending thread while no copy is made. Ends a failure as wal_rotate does. Errors as for wal_append, after which
@@ -157,6 +157,11 @@ uint64_t wal_trimmed(struct wal *wal); /* batches up to this one are not needed 
 uint64_t
 wal_first(struct wal *wal); /* index of the oldest batch; without batches, of the next one */
 uint64_t wal_last(const struct wal *wal); /* index of the last batch; 0: none yet */
+/* Index of the last batch that was written, shown or not; the next one gets the index after it. On the thread that writes. */
+uint64_t wal_written(const struct wal *wal);
+/* Indexes with which the segments begin that have shown batches, oldest first, at most `max` of them. Returns the number of these
+ * segments, which may be more than `max`. On any thread. */
+size_t wal_firsts(struct wal *wal, uint64_t *firsts, size_t max);
 /* Of all files in a directory whose WAL is not open, with zeros at their ends. */
 uint64_t wal_bytes_at(const char *path);
 uint64_t wal_bytes(const struct wal *wal); /* of all files, without what is reserved */

@@ -181,7 +181,9 @@ uint64_t wal_committed_at(const char *path)
     return wal_number_read(path, WAL_COMMITTED);
 }
 
-void wal_copy_ends(struct wal *wal)
+/* The WAL itself may not sync its directory before batches are appended that the file must not call uncommitted. */
+int wal_copy_ends(struct wal *wal, char *error, size_t size)
 {
     wal_number_remove(wal->path, WAL_COMMITTED);
+    return path_sync(wal->path) ? OK : wal_segment_failure(wal->path, error, size);
 }

@@ -21,6 +21,7 @@
 enum {
     UNSYNCED_MAX = 1024, /* older unsynced batches count as written back by the system */
     BATCH_BYTES = WAL_MEM_LIMIT / 20,
+    SEGMENT_BATCHES = 4, /* batches 1 to 4 are one segment, 5 to 8 the next ... */
 };
 
 struct record {
@@ -340,7 +341,8 @@ int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size
     if (err != OK)
         return refuse(err, error, size);
     disk_push(wal->disk, record_new(batch));
-    wal->last++;
+    wal->last += wal->unshown + 1;
+    wal->unshown = 0;
     if (sync)
         wal->disk->unsynced = 0;
     return OK;
@@ -433,9 +435,11 @@ uint64_t wal_committed_at(const char *path)
     return disk ? disk->committed : 0;
 }
 
-void wal_copy_ends(struct wal *wal)
+int wal_copy_ends(struct wal *wal, char *error, size_t size)
 {
+    (void)error, (void)size;
     wal->disk->committed = 0;
+    return OK;
 }
 
 /* ---- trim and truncate ------------------------------------------------------------------- */
@@ -552,6 +556,24 @@ uint64_t wal_trimmed(struct wal *wal)
 uint64_t wal_last(const struct wal *wal)
 {
     return wal->last;
+}
+
+uint64_t wal_written(const struct wal *wal)
+{
+    return wal->last + wal->unshown;
+}
+
+size_t wal_firsts(struct wal *wal, uint64_t *firsts, size_t max)
+{
+    size_t count = 0;
+    for (uint64_t index = wal_first(wal); index <= wal->last; index++) {
+        if (index != wal_first(wal) && index % SEGMENT_BATCHES != 1)
+            continue;
+        if (count < max)
+            firsts[count] = index;
+        count++;
+    }
+    return count;
 }
 
 uint64_t wal_bytes_at(const char *path)

@@ -4,6 +4,7 @@
  *
  * The disk fails as faulty_disk.h describes. The killed process is this program itself: test_store --writer PATH NEXT.
  */
+#include "backend/storage/partition_store.h"
 #include "backend/store/pace.h"
 #include "backend/wal/wal.h"
 #include "backend/wal/wal_segment.h"
@@ -775,6 +776,56 @@ static uint64_t begin_copy(void)
     return committed;
 }
 
+START_TEST(the_tail_of_a_copy_is_truncated_to_what_is_committed_at_most)
+{
+    uint64_t index, committed = begin_copy();
+    storage_commit(storage, committed + 1);
+    effects_begin(batch, &(struct effects_header){.type = EFFECTS_BATCH, .index = committed + 3});
+    ck_assert_int_eq(storage_append(storage, effects_bytes(batch), &index, error, sizeof error),
+                     OK);
+    effects_clear(batch);
+    ck_assert_uint_eq(storage_logged(storage), committed + 2);
+    ck_assert_uint_eq(storage_written(storage), committed + 3);
+    ck_assert_int_eq(storage_truncate(storage, committed, error, sizeof error), ERR_STORE);
+    ck_assert_uint_eq(storage_written(storage), committed + 3);
+    ck_assert_int_eq(storage_truncate(storage, committed + 1, error, sizeof error), OK);
+    ck_assert_uint_eq(storage_written(storage), committed + 1);
+    follow("d");
+    ck_assert_uint_eq(storage_logged(storage), committed + 2);
+}
+END_TEST
+
+START_TEST(a_copy_keeps_the_last_record_of_its_log)
+{
+    uint64_t committed = begin_copy();
+    storage_commit(storage, committed + 2);
+    storage_applied(storage, committed + 2);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
+        ck_assert_uint_eq(wal_trimmed(storage_wal(storage)), committed + 1);
+        ck_assert_uint_le(wal_first(storage_wal(storage)), committed + 2);
+        reopen();
+        ck_assert_uint_eq(storage_logged(storage), committed + 2);
+        storage_commit(storage, committed + 2);
+        storage_applied(storage, committed + 2);
+    }
+}
+END_TEST
+
+START_TEST(a_copy_takes_no_batch_of_its_own)
+{
+    uint64_t committed = begin_copy();
+    effects_put(batch, CF_DATA, BYTES("x"), BYTES("v"));
+    ck_assert(storage_is_replicated(storage));
+    ck_assert_int_eq(storage_write(storage, batch, true, error, sizeof error), ERR_STORE);
+    ck_assert_uint_eq(storage_written(storage), committed + 2);
+    ck_assert(partition_store_rename_log(storage, error, sizeof error)); /* it was restored */
+    ck_assert(!storage_is_replicated(storage));
+    reopen();
+    ck_assert(!storage_is_replicated(storage));
+}
+END_TEST
+
 START_TEST(the_tail_of_a_copy_stays_whoever_opens_it)
 {
     uint64_t committed = begin_copy();
@@ -823,6 +874,37 @@ START_TEST(a_checkpoint_of_a_copy_ends_with_what_was_committed)
         if (i == 0)
             storage_close(storage);
     }
+}
+END_TEST
+
+/* Cuts the last byte of the newest segment. */
+static void cut_log(void)
+{
+    char path[PATH_MAX], newest[NAME_MAX + 1] = "";
+    struct stat found;
+    DIR *entries = opendir(store_path);
+    ck_assert_ptr_nonnull(entries);
+    for (struct dirent *entry; (entry = readdir(entries));)
+        if (strstr(entry->d_name, ".batches") && strcmp(entry->d_name, newest) > 0)
+            snprintf(newest, sizeof newest, "%s", entry->d_name);
+    closedir(entries);
+    snprintf(path, sizeof path, "%s/%s", store_path, newest);
+    ck_assert(stat(path, &found) == 0 && truncate(path, found.st_size - 1) == 0);
+}
+
+START_TEST(a_cut_whose_log_is_damaged_has_lost)
+{
+    char path[sizeof store_path + 8];
+    uint64_t committed = begin_copy();
+    storage_commit(storage, committed + 2);
+    ck_assert(!storage_has_lost(storage));
+    snprintf(path, sizeof path, "%s-cut", store_path);
+    ck_assert_int_eq(storage_checkpoint(storage, path, error, sizeof error), OK);
+    storage_close(storage);
+    snprintf(store_path, sizeof store_path, "%.*s", (int)sizeof store_path - 1, path);
+    cut_log();
+    open_with(NULL, NULL);
+    ck_assert(storage_has_lost(storage));
 }
 END_TEST
 
@@ -1467,6 +1549,10 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_log_of_write_batches_is_read_and_not_kept);
     tcase_add_test(tests, uncommitted_batches_are_not_applied_and_do_not_come_back);
     tcase_add_test(tests, the_tail_of_a_copy_stays_whoever_opens_it);
+    tcase_add_test(tests, a_cut_whose_log_is_damaged_has_lost);
+    tcase_add_test(tests, the_tail_of_a_copy_is_truncated_to_what_is_committed_at_most);
+    tcase_add_test(tests, a_copy_keeps_the_last_record_of_its_log);
+    tcase_add_test(tests, a_copy_takes_no_batch_of_its_own);
     tcase_add_test(tests, a_checkpoint_of_a_copy_ends_with_what_was_committed);
     tcase_add_test(tests, a_flush_leaves_in_the_log_what_is_in_no_table);
     tcase_add_test(tests, a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is);

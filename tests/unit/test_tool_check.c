@@ -381,6 +381,14 @@ START_TEST(orphans_and_stale_times_are_no_damage)
 }
 END_TEST
 
+START_TEST(a_copy_is_not_repaired_alone)
+{
+    put_row(CF_SYSTEM, BYTES("g"), BYTES("members"));
+    ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
+    ck_assert_int_eq(tool_check(&config, CHECK_REPAIR), TOOL_BAD);
+}
+END_TEST
+
 START_TEST(a_newer_format_is_refused)
 {
     put_row(CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, DATA_FORMAT + 1));
@@ -413,6 +421,7 @@ int main(void)
     tcase_add_test(tests, a_cut_stream_entry_is_found);
     tcase_add_test(tests, an_invalid_document_is_found);
     tcase_add_test(tests, orphans_and_stale_times_are_no_damage);
+    tcase_add_test(tests, a_copy_is_not_repaired_alone);
     tcase_add_test(tests, a_newer_format_is_refused);
     return suite_run(suite);
 }

@@ -925,6 +925,47 @@ static void test_a_batch_is_shown_when_it_is_synced(void)
     }
 }
 
+/* Else a power loss brings the number back, and the next start drops what was appended after it. */
+static void test_a_copy_that_has_ended_is_none_after_a_power_loss(void)
+{
+    for (int i = 0; i < 20; i++) {
+        start();
+        struct wal *wal = open_at(other, FILE_BYTES, 0);
+        append(wal, 5);
+        CHECK(wal_copy(wal, dir, 5, error, sizeof error) == OK);
+        wal_close(wal);
+        disk.is_lossy = true;
+        wal = open_wal();
+        CHECK(wal_copy_ends(wal, error, sizeof error) == OK);
+        wal_close(wal);
+        lossy_power_loss();
+        disk.is_lossy = false;
+        CHECK(wal_committed_at(dir) == 0);
+        check_read(1, 5);
+    }
+}
+
+static void test_the_next_index_and_the_segments_are_known(void)
+{
+    uint64_t names[64], firsts[64];
+    start();
+    struct wal *wal = open_wal();
+    CHECK(wal_written(wal) == 0 && wal_firsts(wal, firsts, 64) == 0);
+    append(wal, 60);
+    write_batches(wal, 61, 3);
+    CHECK(wal_last(wal) == 60 && wal_written(wal) == 63);
+    size_t count = list_firsts(names, 64);
+    count -= names[count - 1] > 60; /* a segment of which nothing is shown */
+    CHECK(wal_firsts(wal, firsts, 64) == count && memcmp(names, firsts, count * 8) == 0);
+    firsts[1] = 0;
+    CHECK(wal_firsts(wal, firsts, 1) == count && firsts[0] == 1 && firsts[1] == 0);
+    wal_trim(wal, 60);
+    CHECK(wal_rotate(wal, error, sizeof error) == OK && wal_written(wal) == 60);
+    wal_trim(wal, 60);
+    CHECK(wal_firsts(wal, firsts, 64) == 0);
+    wal_close(wal);
+}
+
 static void test_a_failed_sync_voids_all_that_was_not_shown(void)
 {
     start();
@@ -1647,6 +1688,8 @@ int main(void)
     test_truncation_leaves_what_lies_before();
     test_truncation_behind_what_was_trimmed_is_refused();
     test_a_batch_is_shown_when_it_is_synced();
+    test_a_copy_that_has_ended_is_none_after_a_power_loss();
+    test_the_next_index_and_the_segments_are_known();
     test_a_failed_sync_voids_all_that_was_not_shown();
     test_a_start_replays_only_what_is_not_filed();
     test_a_weak_cursor_holds_nothing_back();
