@@ -256,11 +256,11 @@ static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
 /* ---- continue in a new file ---- */
 
 /* Index with which a new file begins: that of the first needed batch that may not be on the disk; if there is none,
- * that of the next batch. */
-static uint64_t first_lost(struct wal *wal)
+ * that of the next batch. For readers of changes, trimmed batches are needed too. */
+static uint64_t first_lost(struct wal *wal, bool is_kept)
 {
     pthread_mutex_lock(&wal->lock);
-    uint64_t trimmed = trimmable(wal);
+    uint64_t trimmed = is_kept ? 0 : trimmable(wal);
     uint64_t known = wal->durable > trimmed ? wal->durable : trimmed;
     if (!list_empty(&wal->files) && wal_segment_of(wal->files.next)->first > known)
         known = wal_segment_of(wal->files.next)->first - 1;
@@ -333,14 +333,24 @@ static int remove_truncated(struct wal *wal, char *error, size_t size)
     return OK;
 }
 
+/* Begins a new file, with the batches that may never reach the disk in older files. If readers of changes need trimmed ones too, these
+ * are copied, so that what is kept has no gap; unless that fails: no reader holds back a writer. */
+static int begin_file_after_lost(struct wal *wal, char *error, size_t size)
+{
+    uint64_t first = first_lost(wal, false), first_kept = first_lost(wal, true);
+    if (wal->keep.bytes && first_kept < first && !begin_file(wal, first_kept, error, size))
+        return OK;
+    return begin_file(wal, first, error, size);
+}
+
 /* Continues in a new file, and copies into it the batches that may never reach the disk in older files. */
 static int resume_writing(struct wal *wal, char *error, size_t size)
 {
     pthread_mutex_lock(&wal->trim_lock);
     int failure = remove_truncated(wal, error, size);
-    uint64_t first = wal->is_sync_lost ? first_lost(wal) : wal->last + 1;
     if (!failure)
-        failure = begin_file(wal, first, error, size);
+        failure = wal->is_sync_lost ? begin_file_after_lost(wal, error, size)
+                                    : begin_file(wal, wal->last + 1, error, size);
     if (!failure && wal->is_sync_lost)
         failure = leave_lost(wal, error, size);
     pthread_mutex_unlock(&wal->trim_lock);

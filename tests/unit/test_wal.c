@@ -1085,6 +1085,34 @@ static void test_a_weak_cursor_holds_nothing_back(void)
     }
 }
 
+/* The records of a process that was killed do not show that its last batch was durable. A start that needs none of them keeps them
+ * all the same, for readers. */
+static void test_what_is_kept_survives_a_killed_process(void)
+{
+    for (uint64_t unsynced = 0; unsynced <= 3; unsynced++) {
+        start();
+        struct wal *wal = open_wal();
+        keep(wal, 1 << 20);
+        for (uint64_t index = 1; index <= 40; index++)
+            CHECK(wal_append(wal, batch_of(index, 0), true, error, sizeof error) == OK);
+        wal_trim(wal, 20);
+        append(wal, (unsigned)unsynced);
+        wal_close(wal);
+        wal = open_wal();
+        wal_trim(wal, 40 + unsynced);
+        CHECK(wal_rotate(wal, error, sizeof error) == OK);
+        wal_trim(wal, 40 + unsynced);
+        CHECK(wal_append(wal, batch_of(41 + unsynced, 0), true, error, sizeof error) == OK);
+        CHECK(wal_kept(wal).first == 1);
+        struct wal_cursor *cursor = wal_cursor_new_weak(wal, 1);
+        CHECK(cursor);
+        for (uint64_t index = 1; index <= 41 + unsynced; index++)
+            CHECK(next_of(cursor, index) == OK);
+        wal_cursor_free(cursor);
+        wal_close(wal);
+    }
+}
+
 static void test_what_is_kept_stays_within_its_limits(void)
 {
     uint64_t firsts[64];
@@ -1693,6 +1721,7 @@ int main(void)
     test_a_failed_sync_voids_all_that_was_not_shown();
     test_a_start_replays_only_what_is_not_filed();
     test_a_weak_cursor_holds_nothing_back();
+    test_what_is_kept_survives_a_killed_process();
     test_what_is_kept_stays_within_its_limits();
     test_old_segments_are_not_kept();
     test_kept_segments_have_no_gap();
