@@ -105,9 +105,10 @@ static void on_room(void *owner)
 }
 
 /* commit_fn */
-static void on_commit(void *owner, uint64_t ticket, int err)
+static void on_commit(void *owner, uint64_t ticket, uint64_t index, int err)
 {
     struct partition *partition = owner;
+    (void)index;
     if (err) {
         commit_failed(partition, ticket);
     } else {

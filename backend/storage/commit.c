@@ -34,7 +34,7 @@ enum {
     RETRY_INTERVAL_MS = 1000,
 };
 
-enum commit_state { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FAILED };
+enum commit_state { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FAILED, COMMIT_FOLLOWING };
 
 /* What the commit thread does; the partition's thread reads it when the job is done. */
 struct commit_job {
@@ -72,8 +72,9 @@ struct commit {
     uint64_t active_ms,
         immutable_ms;        /* wall clock, when the buffers received their first row; 0: empty */
     uint64_t immutable_upto; /* index in the WAL of the last batch of the immutable buffer */
-    uint64_t rest_ticket;    /* of the open batch at the last commit_rest */
-    uint64_t retries;        /* recoveries that failed since the write that failed */
+    uint64_t followed_ms; /* while it follows: leader's wall clock in the last record; 1: unknown */
+    uint64_t rest_ticket; /* of the open batch at the last commit_rest */
+    uint64_t retries;     /* recoveries that failed since the write that failed */
     struct commit_job current;
 };
 
@@ -105,16 +106,18 @@ static void commit_fail(struct commit *commit)
     commit->retries = 0;
     overlay_discard(commit->overlay);
     timer_start(commit->timer, RETRY_INTERVAL_MS, RETRY_INTERVAL_MS);
-    commit->options.on_commit(commit->options.owner, commit->current.ticket,
+    commit->options.on_commit(commit->options.owner, commit->current.ticket, 0,
                               commit->current.result);
 }
 
 /* Passes the time of the oldest unapplied row to the store. The tables may lack a newer TTL since then, so
- * compaction must not drop a key that expired after this time. */
+ * compaction must not drop a key that expired after this time. A copy that follows lacks later records: with all rows applied, the time
+ * is that of its last one. */
 static void tell_age(struct commit *commit)
 {
+    uint64_t buffered_ms = commit->immutable_ms ? commit->immutable_ms : commit->active_ms;
     store_set_unapplied(storage_store(commit->storage),
-                        commit->immutable_ms ? commit->immutable_ms : commit->active_ms);
+                        buffered_ms ? buffered_ms : commit->followed_ms);
 }
 
 /* The active buffer becomes immutable and an empty one active. */
@@ -131,7 +134,8 @@ static void begin_apply(struct commit *commit)
     apply_begin(commit->apply, commit->immutable_upto);
 }
 
-/* All batches of the immutable buffer are committed. The log may have batches after them. */
+/* All batches of the immutable buffer are committed, and it has the rows of all committed ones (storage.h). The log may have batches
+ * after them. */
 static void note_committed(struct commit *commit)
 {
     commit->immutable_upto = storage_committed(commit->storage);
@@ -178,7 +182,8 @@ static void batch_done(struct job *job)
     commit->unsynced = was_batch && !commit->current.sync;
     if (was_batch) {
         overlay_batch_committed(commit->overlay);
-        commit->options.on_commit(commit->options.owner, commit->current.ticket, OK);
+        commit->options.on_commit(commit->options.owner, commit->current.ticket,
+                                  commit->current.index, OK);
     }
     if (fills_buffer)
         begin_apply(commit);
@@ -308,7 +313,7 @@ void commit_free(struct commit *commit)
 void commit_set_durability(struct commit *commit, enum durability durability)
 {
     commit->options.durability = durability;
-    if (commit->state == COMMIT_FAILED)
+    if (commit->state == COMMIT_FAILED || commit->state == COMMIT_FOLLOWING)
         return;
     if (durability == DURABILITY_EVERYSEC)
         timer_start(commit->timer, SYNC_INTERVAL_MS, SYNC_INTERVAL_MS);
@@ -331,19 +336,25 @@ static void meet_failures(struct commit *commit)
         apply_failed(commit, apply_result(commit->apply));
 }
 
+/* Notes the time of a row that is added to the active buffer. True: the buffer is due to be applied. */
+static bool note_row(struct commit *commit, uint64_t now_ms)
+{
+    if (!commit->active_ms || now_ms < commit->active_ms) /* the clock may go back */
+        commit->active_ms = now_ms;
+    bool is_due = overlay_is_full(commit->overlay) || now_ms > commit->active_ms + BUFFER_AGE_MS;
+    return is_due && !overlay_immutable(commit->overlay);
+}
+
 bool commit_turn_end(struct commit *commit)
 {
     meet_failures(commit);
+    CHECK(commit->state != COMMIT_FOLLOWING || !overlay_dirty(commit->overlay));
     if (commit->state != COMMIT_IDLE || !overlay_is_due(commit->overlay))
         return false;
     commit->options.on_close(commit->options.owner);
     commit->current.ticket = overlay_ticket(commit->overlay);
     const struct batch *batch = overlay_close_batch(commit->overlay);
-    uint64_t now_ms = loop_wall_ms(commit->loop);
-    if (!commit->active_ms || now_ms < commit->active_ms) /* the clock may go back */
-        commit->active_ms = now_ms;
-    bool is_due = overlay_is_full(commit->overlay) || now_ms > commit->active_ms + BUFFER_AGE_MS;
-    commit->fills_buffer = is_due && !overlay_immutable(commit->overlay);
+    commit->fills_buffer = note_row(commit, loop_wall_ms(commit->loop));
     if (commit->fills_buffer)
         switch_buffers(commit);
     tell_age(commit);
@@ -351,11 +362,68 @@ bool commit_turn_end(struct commit *commit)
     return true;
 }
 
+/* ---- a copy that follows ---- */
+
+void commit_set_following(struct commit *commit, bool is_following)
+{
+    CHECK(commit->state != COMMIT_WRITING && !overlay_dirty(commit->overlay));
+    timer_stop(commit->timer);
+    commit->has_failed = commit->retry_is_due = commit->unsynced = false;
+    commit->state = is_following ? COMMIT_FOLLOWING : COMMIT_IDLE;
+    commit->followed_ms = is_following ? 1 : 0;
+    (void)snprintf(commit->current.reason, sizeof commit->current.reason, "this copy follows");
+    if (!is_following && storage_is_behind(commit->storage))
+        begin_failed(commit);
+    commit_set_durability(commit, commit->options.durability);
+    tell_age(commit);
+}
+
+/* The wall clock of the leader that made the record; 0: it cannot be read. */
+static uint64_t origin_ms_of(struct bytes record)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    return effects_open(record, &header, &reader) == EFFECTS_READ ? header.origin_ms : 0;
+}
+
+int commit_follow(struct commit *commit, struct bytes record, uint64_t index)
+{
+    CHECK(commit->state == COMMIT_FOLLOWING && index == storage_committed(commit->storage) + 1);
+    int err = apply_result(commit->apply);
+    if (err != OK)
+        (void)snprintf(commit->current.reason, sizeof commit->current.reason, "%s",
+                       apply_reason(commit->apply));
+    else
+        err = overlay_add_committed(commit->overlay, record, commit->current.reason,
+                                    sizeof commit->current.reason);
+    if (err != OK)
+        return err;
+    storage_commit(commit->storage, index);
+    uint64_t origin_ms = origin_ms_of(record);
+    if (origin_ms) /* a PROBE may have none */
+        commit->followed_ms = origin_ms;
+    if (!overlay_is_empty(commit->overlay) && note_row(commit, commit->followed_ms)) {
+        switch_buffers(commit);
+        note_committed(commit);
+        begin_apply(commit);
+    }
+    tell_age(commit);
+    return OK;
+}
+
+/* ---- applying early ---- */
+
+/* No batch is in flight or open, and nothing has failed. */
+static bool may_apply(const struct commit *commit)
+{
+    return (commit->state == COMMIT_IDLE || commit->state == COMMIT_FOLLOWING) &&
+           !overlay_dirty(commit->overlay) && apply_result(commit->apply) == OK;
+}
+
 void commit_rest(struct commit *commit)
 {
     uint64_t ticket = overlay_ticket(commit->overlay);
-    bool is_idle = ticket == commit->rest_ticket && commit->state == COMMIT_IDLE &&
-                   !overlay_dirty(commit->overlay);
+    bool is_idle = ticket == commit->rest_ticket && may_apply(commit);
     commit->rest_ticket = ticket;
     if (!is_idle || overlay_immutable(commit->overlay) || overlay_is_empty(commit->overlay))
         return;
@@ -366,8 +434,7 @@ void commit_rest(struct commit *commit)
 
 bool commit_apply(struct commit *commit)
 {
-    if (commit->state != COMMIT_IDLE || overlay_dirty(commit->overlay) ||
-        overlay_immutable(commit->overlay))
+    if (!may_apply(commit) || overlay_immutable(commit->overlay))
         return false;
     bool is_big = overlay_active(commit->overlay)->arena.bytes > APPLY_NOW_BYTES;
     switch_buffers(commit);
@@ -408,11 +475,13 @@ bool commit_is_failed(const struct commit *commit, const char **reason)
 {
     if (reason)
         *reason = commit->current.reason;
-    return commit->state == COMMIT_FAILED;
+    return commit->state == COMMIT_FAILED || commit->state == COMMIT_FOLLOWING;
 }
 
 int commit_error(const struct commit *commit)
 {
+    if (commit->state == COMMIT_FOLLOWING)
+        return ERR_READONLY;
     return commit->current.result == ERR_DISK_FULL ? ERR_DISK_FULL : ERR_READONLY_DISK;
 }
 
@@ -420,7 +489,7 @@ int commit_gate(const struct commit *commit, uint32_t command_flags)
 {
     if (!(command_flags & CMD_WRITE))
         return OK;
-    if (commit->state == COMMIT_FAILED)
+    if (commit_is_failed(commit, NULL))
         return commit_error(commit);
     return commit->disk_is_low && command_flags & CMD_DENYOOM ? ERR_DISK_LOW : OK;
 }
@@ -450,7 +519,7 @@ void commit_sync_next(struct commit *commit)
 uint64_t commit_next_index(const struct commit *commit)
 {
     CHECK(commit->state == COMMIT_IDLE);
-    return storage_logged(commit->storage) + 1;
+    return storage_written(commit->storage) + 1;
 }
 
 uint64_t commit_rows(const struct commit *commit)

@@ -10,6 +10,9 @@
  * because compaction delays RocksDB, backpressure accepts writes only as fast as rows are applied: all clients are
  * slowed by short pauses.
  *
+ *     FOLLOWING: the store is a copy that does not lead. Writes are refused; each committed record that another copy has sent is added
+ *     by commit_follow, and the buffers are applied as those of a leader
+ *
  * With durability everysec a batch is synced when the second is over; on a busy partition together with the next batch,
  * that is at most one batch later.
  */
@@ -22,9 +25,9 @@
 struct commit;
 struct loop;
 
-/* The batch with this ticket is durable (0), or was rolled back (an error; then all later tickets are void too, and
- * the state is that of the store). */
-typedef void commit_fn(void *owner, uint64_t ticket, int err);
+/* The batch with this ticket is durable and has this index in the WAL (err 0), or was rolled back (an error and index 0; then all later
+ * tickets are void too, and the state is that of the store). */
+typedef void commit_fn(void *owner, uint64_t ticket, uint64_t index, int err);
 /* Called on the partition's thread right before a batch is closed, to add the last rows (counters). */
 typedef void commit_close_fn(void *owner);
 
@@ -51,6 +54,14 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
 void commit_free(struct commit *commit);
 /* Turn hook: closes the open batch if none is in flight. True: a batch was closed. */
 bool commit_turn_end(struct commit *commit);
+/* From now on the store follows another copy, or ends following and takes writes (unless the disk was full at the start). No batch is in
+ * flight, and the open one is empty. While it follows: commit_is_failed, with commit_error ERR_READONLY; there is neither a retry nor a
+ * recovery; a batch that something opens all the same ends the process. */
+void commit_set_following(struct commit *commit, bool is_following);
+/* While it follows: adds the committed record with this index, which is durable here and follows the last committed one, and commits it.
+ * Not while commit_is_full. OK, or the error with which applying failed before, or ERR_STORE: the record cannot be read; commit_is_failed
+ * has the reason, and the record was not added. Not while a command runs. */
+int commit_follow(struct commit *commit, struct bytes record, uint64_t index);
 /* To be called about once a second. If nothing was written since the last call, the write buffer is applied, however
  * small it is, so that reads need not search it. */
 void commit_rest(struct commit *commit);
@@ -67,7 +78,7 @@ uint64_t commit_durable_in_flight(const struct commit *commit);
 bool commit_is_full(const struct commit *commit, uint64_t limit);
 /* Writes are refused; *reason is why (one line, for the log and INFO). */
 bool commit_is_failed(const struct commit *commit, const char **reason);
-/* The error for a refused write: ERR_DISK_FULL or ERR_READONLY_DISK. */
+/* The error for a refused write: ERR_DISK_FULL, ERR_READONLY_DISK or ERR_READONLY. */
 int commit_error(const struct commit *commit);
 /* OK, or why a command with these flags (enum command_flags) cannot run now: every write after a failure, and commands
  * that may grow the dataset while the disk is nearly full. */

@@ -235,6 +235,12 @@ size_t overlay_memory(const struct overlay *overlay);
 /* Writes the batch's header row, which is part of the batch. */
 void overlay_set_header(struct overlay *overlay, struct bytes key,
                         const struct batch_header *header);
+/* The open batch changes the members of the group of copies: its record gets the type EFFECTS_MEMBERS. */
+void overlay_set_members(struct overlay *overlay);
+/* Adds the rows of a committed record of the log to the active write buffer: from now on commands see them, as durable rows. All of the
+ * record or nothing is added. The open batch must be empty, and none in flight; no row may be borrowed. OK, or ERR_STORE and a one-line
+ * reason in error[size]: the record is damaged, or newer than this program. */
+int overlay_add_committed(struct overlay *overlay, struct bytes record, char *error, size_t size);
 /* Closes the open batch, which is then in flight, and begins an empty one. No batch may be in flight. */
 const struct batch *overlay_close_batch(struct overlay *overlay);
 /* Encodes the closed batch into `to`: its ranges, then its rows. Any thread. */

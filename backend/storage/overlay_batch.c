@@ -12,6 +12,7 @@
 #include "backend/storage/row_cache.h"
 #include "shared/check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -42,6 +43,7 @@ void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
     batch->effects = 0;
     batch->secured = 0;
     batch->is_awaited = false;
+    batch->is_members = false;
     batch->header = (struct batch_header){0};
     batch->ticket = ticket;
     empty_undo_log(&overlay->undo);
@@ -52,6 +54,11 @@ void overlay_set_header(struct overlay *overlay, struct bytes key,
 {
     overlay_put(overlay, CF_SYSTEM, key, encode_batch_header(&overlay->active->arena, header));
     overlay->batch->header = *header;
+}
+
+void overlay_set_members(struct overlay *overlay)
+{
+    overlay->batch->is_members = true;
 }
 
 static void keep_ranges(struct batch *batch)
@@ -101,7 +108,7 @@ const struct batch *overlay_close_batch(struct overlay *overlay)
 void batch_write(const struct batch *batch, struct effects *to)
 {
     effects_begin(to, &(struct effects_header){
-                          .type = EFFECTS_BATCH,
+                          .type = batch->is_members ? EFFECTS_MEMBERS : EFFECTS_BATCH,
                           .index = batch->header.index,
                           .term = batch->header.epoch,
                           .commit = batch->header.index,
@@ -136,6 +143,58 @@ void overlay_batch_committed(struct overlay *overlay)
     free(batch->changes);
     batch->changes = NULL;
     batch->cap = batch->count = 0;
+}
+
+/* Moved rows are not taken for rows that clients have used. */
+static void show_effect(struct overlay *overlay, const struct effect *effect)
+{
+    if (effect->is_internal)
+        overlay_moved_begin(overlay);
+    switch (effect->kind) {
+    case EFFECT_PUT:
+        overlay_put(overlay, effect->cf, effect->key, effect->value);
+        break;
+    case EFFECT_DELETE:
+        overlay_delete(overlay, effect->cf, effect->key);
+        break;
+    case EFFECT_DELETE_RANGE:
+        overlay_delete_range(overlay, effect->cf, effect->key, effect->to);
+        break;
+    case EFFECT_NOTE:
+        break;
+    }
+    overlay_moved_end(overlay);
+}
+
+/* EFFECTS_END: all were added. */
+static enum effects_read add_effects(struct overlay *overlay, struct bytes record)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    enum effects_read result =
+        effects_is_write_batch(record) ? EFFECTS_NEWER : effects_open(record, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+        show_effect(overlay, &effect);
+    return result;
+}
+
+int overlay_add_committed(struct overlay *overlay, struct bytes record, char *error, size_t size)
+{
+    CHECK(!overlay_dirty(overlay) && !overlay->in_flight);
+    overlay_savepoint(overlay);
+    enum effects_read result = add_effects(overlay, record);
+    if (result != EFFECTS_END) {
+        overlay_rollback(overlay);
+        (void)snprintf(error, size, "a batch of the WAL: %s", effects_refusal(result));
+        return ERR_STORE;
+    }
+    if (overlay_dirty(overlay)) {
+        (void)overlay_close_batch(overlay);
+        overlay_batch_committed(overlay);
+        overlay_savepoint(overlay);
+    }
+    return OK;
 }
 
 /* Rolls the batch back; newer batches must have been rolled back before. */

@@ -54,6 +54,7 @@ struct batch {
     size_t effects;    /* puts, deletes and ranges that were not rolled back */
     size_t secured;    /* of these: the batch is not closed for them (overlay_is_due) … */
     bool is_awaited;   /* … unless something waits for the batch */
+    bool is_members;   /* its record has the type EFFECTS_MEMBERS */
     struct batch_header header;
     uint64_t ticket;
 };
