@@ -33,7 +33,9 @@ struct snapshot_file {
 };
 
 struct snapshot_list {
-    /* Id of the copy that has the files. Two files of one origin with one name and size are equal. */
+    /* Where RocksDB's file numbers come from: a hash of the id of the copy that has the files, and of the index from which it began to
+     * number them (a copy that has installed a snapshot itself begins anew). Two table files (.sst, .blob) of one origin with one name
+     * and size are equal; other files are written anew under the same name. */
     uint64_t origin;
     uint64_t index, term; /* the files have all records up to this one */
     uint64_t whole_at;    /* they may have rows of records up to this one */

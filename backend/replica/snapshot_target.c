@@ -378,7 +378,19 @@ static int compare_name(const void *name, const void *file)
     return bytes_compare(*(const struct bytes *)name, ((const struct snapshot_file *)file)->name);
 }
 
-/* Keeps a file that the list has; removes any other. */
+/* Are the contents of a file with this name always the same? */
+static bool is_table_file(struct bytes name)
+{
+    static const char *const ends[] = {".sst", ".blob"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        struct bytes end = bytes_of(ends[i]);
+        if (name.len > end.len && memcmp(name.data + name.len - end.len, end.data, end.len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Keeps a table file that the list has; removes any other file. */
 static bool keep_or_remove(struct snapshot_target *target, DIR *dir, const char *entry)
 {
     struct stat found;
@@ -389,8 +401,9 @@ static bool keep_or_remove(struct snapshot_target *target, DIR *dir, const char 
             : NULL;
     if (strcmp(entry, ".") == 0 || strcmp(entry, "..") == 0 || strcmp(entry, ORIGIN_NAME) == 0)
         return true;
-    if (file && fstatat(dirfd(dir), entry, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISREG(found.st_mode) && (uint64_t)found.st_size == file->size) {
+    if (file && is_table_file(name) &&
+        fstatat(dirfd(dir), entry, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(found.st_mode) &&
+        (uint64_t)found.st_size == file->size) {
         target->files[file - target->list.files].is_here = true;
         return true;
     }

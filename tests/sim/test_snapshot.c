@@ -23,6 +23,7 @@
 #include "tests/sized.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -92,6 +93,15 @@ static void add_live_file(void)
     write_random_file(path, random_size());
 }
 
+/* As RocksDB's CURRENT and a log's `committed`: the same name and size, other contents. */
+static void renew_small_file(void)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/CURRENT", live);
+    CHECK(unlink(path) == 0 || errno == ENOENT);
+    write_random_file(path, 16);
+}
+
 static void change_live(void)
 {
     struct dirent *entry;
@@ -101,6 +111,7 @@ static void change_live(void)
         if (entry->d_name[0] != '.' && sim_random(4) == 0)
             CHECK(unlinkat(dirfd(dir), entry->d_name, 0) == 0);
     (void)closedir(dir);
+    renew_small_file();
     for (uint64_t more = sim_random(FILES_MAX / 2); more; more--)
         add_live_file();
 }
@@ -308,6 +319,7 @@ static void run_world(uint64_t seed)
     start_world(seed);
     for (uint64_t count = sim_random(FILES_MAX); count; count--)
         add_live_file();
+    renew_small_file();
     relays.is_faulty = true;
     for (unsigned i = 0; i < ATTEMPTS; i++) {
         try_once();
