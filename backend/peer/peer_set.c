@@ -279,16 +279,9 @@ void peer_set_stop_accepting(struct peer_set *peers)
     peers->listens_at = NULL;
 }
 
-/* The address at which others look for this partition: by their map, or by our identity when the map does not have us. */
-static const char *sought_address(const struct peer_set *peers)
-{
-    return peers->shard < 0 ? peers->self.identity.address
-                            : peers->map->shards[peers->shard].addresses[0];
-}
-
 static void accept_here(struct peer_set *peers, bool accepts)
 {
-    const char *address = sought_address(peers);
+    const char *address = peers->self.identity.address;
     if (peers->listener && accepts && strcmp(peers->listens_at, address) == 0)
         return;
     peer_set_stop_accepting(peers);
