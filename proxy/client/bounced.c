@@ -342,10 +342,14 @@ void bounced_updated(struct proxy_worker *worker)
 
 /* ---- taking a request back ------------------------------------------------------------------- */
 
-static void learn(struct proxy_worker *worker, const struct bounce *bounce, uint64_t *version)
+/* A shard that was removed from the map is not believed: the present owner is asked. */
+static void learn(struct proxy_worker *worker, const struct node *node, const struct bounce *bounce,
+                  uint64_t *version)
 {
     struct proxy *proxy = worker->proxy;
-    if (routes_learn(proxy->routes.learned, bounce, version) ||
+    const struct route_source source = {.map = worker->snapshot->map,
+                                        .shard = node->is_removed ? SHARD_NONE : node->index};
+    if (routes_learn(proxy->routes.learned, &source, bounce, version) ||
         *version > worker->snapshot->routes_version)
         if (!atomic_exchange(&proxy->routes.is_posted, true))
             loop_post(proxy->loop, &proxy->routes.task);
@@ -401,7 +405,7 @@ static void keep_bounced(struct client *client, struct upstream *upstream, struc
                               .lane = upstream->lane,
                               .bytes = sizeof *entry + bounce->requests.len};
     worker->memory.copied += entry->bytes;
-    learn(worker, bounce, &entry->version);
+    learn(worker, upstream->node, bounce, &entry->version);
     if (is_watch(part))
         leave_watching(client, upstream, entry);
     if (entry->sent_on == SENT_WAIT)
@@ -410,13 +414,17 @@ static void keep_bounced(struct client *client, struct upstream *upstream, struc
     enlist_bounced(client, entry);
 }
 
-/* Is it the request that was sent? The requests of parts that the proxy made itself are not known. */
+/* Is it the request that was sent? Those that the proxy has made itself, in a search over shards, are not sent again (wait_again). */
 static bool is_expected(const struct proxy_worker *worker, const struct part *part,
                         const struct bounce *bounce, bool is_wait)
 {
     const struct target target = find_bounce_target(worker, worker->home, bounce);
-    return is_wait || (target.is_valid && target.command == part->request->command &&
-                       (target.only_prepares || part->request->is_exec));
+    if (is_wait && bounce->count != 1)
+        return false;
+    if (is_wait && part->request->client->blocked.has_parts)
+        return true;
+    return target.is_valid && target.command == part->request->command &&
+           (target.only_prepares || part->request->is_exec);
 }
 
 void bounced_take(struct upstream *upstream, struct part *part, struct block *block,

@@ -118,10 +118,18 @@ static struct route_shard *shard_of_bounce(struct routes *routes, const struct b
     return shard;
 }
 
-static bool has_newer_owner(const struct routes *routes, const struct bounce *bounce)
+/* Does the bounce teach the owner of this slot? */
+static bool teaches_owner(const struct routes *routes, const struct route_source *source,
+                          const struct bounce *bounce, unsigned slot)
+{
+    return source->map->slot_shard[slot] == source->shard && bounce->epoch > routes->epoch[slot];
+}
+
+static bool teaches_any(const struct routes *routes, const struct route_source *source,
+                        const struct bounce *bounce)
 {
     for (unsigned slot = bounce->first; slot <= bounce->last; slot++)
-        if (bounce->epoch > routes->epoch[slot])
+        if (teaches_owner(routes, source, bounce, slot))
             return true;
     return false;
 }
@@ -135,13 +143,14 @@ static void set_owner(struct routes *routes, unsigned slot, size_t shard, uint64
     routes->shards[shard].slot_count++;
 }
 
-bool routes_learn(struct routes *routes, const struct bounce *bounce, uint64_t *version)
+bool routes_learn(struct routes *routes, const struct route_source *source,
+                  const struct bounce *bounce, uint64_t *version)
 {
     routes_lock(routes);
     struct route_shard *shard =
-        has_newer_owner(routes, bounce) ? shard_of_bounce(routes, bounce) : NULL;
+        teaches_any(routes, source, bounce) ? shard_of_bounce(routes, bounce) : NULL;
     for (unsigned slot = bounce->first; shard && slot <= bounce->last; slot++)
-        if (bounce->epoch > routes->epoch[slot])
+        if (teaches_owner(routes, source, bounce, slot))
             set_owner(routes, slot, (size_t)(shard - routes->shards), bounce->epoch);
     routes->version += shard != NULL;
     *version = routes->version;

@@ -11,6 +11,9 @@
  * added to the map, with the address of the bounce, for as long as it owns a slot. An owner that is not reachable is forgotten after
  * a while, since an operator may have given its slots to others (SCREE OWNERS FORCE); if it still is the owner, it is learned again.
  *
+ * A shard is believed about the slots that it was asked for, and about no others: what it says of the slots that the map gives to other
+ * shards is left out. So one that is broken, or in other hands, can give away only its own slots.
+ *
  * Memory: 10 bytes per slot, and ROUTE_SHARDS_MAX shards.
  */
 #pragma once
@@ -23,9 +26,17 @@ struct routes; /* of a proxy; any thread */
 struct routes *routes_new(void);
 void routes_free(struct routes *routes);
 
-/* Learns the owner that a bounce names. *version: a map merged with at least this version has it; False: nothing was learned,
- * because a newer owner is known, or the owner is in no map and its address is not host:port. */
-bool routes_learn(struct routes *routes, const struct bounce *bounce, uint64_t *version);
+/* The shard of a bounce: its place in the map by which requests are routed. */
+struct route_source {
+    const struct shard_map *map;
+    uint32_t shard;
+};
+
+/* Learns the owner that a bounce of the source names, of those slots that the map gives to the source. *version: a map merged with at
+ * least this version has it. False: nothing was learned, because they are not slots of the source, a newer owner is known, or there are
+ * too many shards. */
+bool routes_learn(struct routes *routes, const struct route_source *source,
+                  const struct bounce *bounce, uint64_t *version);
 /* Forgets what was learned about slots of this shard. True: something was forgotten. */
 bool routes_forget(struct routes *routes, struct bytes shard);
 /* Drops the routes to shards that `before` names and `now` does not: the operator has removed them, so their processes may be gone. If

@@ -225,8 +225,10 @@ struct watcher {
 static void learn(struct watcher *proxy, const struct bounce *bounce)
 {
     uint64_t version;
+    const struct route_source source = {.map = proxy->map,
+                                        .shard = shard_map_find(proxy->map, bounce->slot)};
     proxy->bounces++;
-    if (!routes_learn(proxy->routes, bounce, &version))
+    if (!routes_learn(proxy->routes, &source, bounce, &version))
         return;
     uint64_t begun = clock_mono_us();
     struct shard_map *map = routes_merge(proxy->routes, proxy->wish, &version);

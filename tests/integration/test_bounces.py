@@ -11,7 +11,7 @@ import socketserver
 import threading
 
 from support.cluster import SLOTS, Cluster, metric, slot_of, with_option
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import value
 
 suite = Suite(__doc__)
@@ -466,6 +466,70 @@ def _(run):
             check_equal([denier.denied for denier in Denier.deniers], [3 * number] * 2)
         check_equal(client.get('SET', 'somebody', 1), b'OK')
         check_equal(bounces(cluster), 12)
+
+
+class Liar(Denier):
+    """A Denier of which the first one lies: it gives all slots to itself or to shards that do not exist, and sends other requests back
+    than came. It counts the requests for keys of the other shard that reach it."""
+    deniers, epochs = [], itertools.count(1 << 40)
+
+    def __init__(self, upstream):
+        super().__init__(upstream)
+        self.stolen = 0
+
+    def relay(self, client):
+        liar = self
+
+        class Counted:
+            def __getattr__(self, name):
+                return getattr(client, name)
+
+            def recv(self, size):
+                data = client.recv(size)
+                liar.stolen += data.count(b'honest')
+                return data
+        super().relay(Counted())
+
+    def bounce(self, request):
+        if self is not self.deniers[0]:
+            return super().bounce(request)
+        lies = self.lies(request)
+        self.denied += 1
+        return lies[self.denied % len(lies)]
+
+    def lies(self, request):
+        last, own, here = (1 << 63) - 1, self.shard.encode(), b'127.0.0.1:%d' % self.address[1]
+        flush, slot = b'*1\r\n$8\r\nFLUSHALL\r\n', slot_of('nobody')
+        kinds = ((0, SLOTS - 1, last, 1, own, here, request), (0, SLOTS - 1, last, 1, b'other', here, request),
+                 (0, SLOTS - 1, last, 1, b'missing', b'', request), (slot, slot, next(self.epochs), 1, b'b1p0', b'', request),
+                 (0, SLOTS - 1, last, 1, own, here, flush), (0, SLOTS - 1, last, 2, own, here, request + flush),
+                 (0, SLOTS - 1, last, 2, b'b1p0', b'', flush + request), (0, SLOTS, last, 1, own, here, request),
+                 (0, SLOTS - 1, 1 << 64, 1, own, here, request), (0, SLOTS - 1, last, 1 << 24, own, here, request))
+        bodies = [b'BOUNCE 1 %d %d %d %d 0 %d %d %d 0\n' % (slot, first, end, epoch, count, len(name), len(address)) + name + address +
+                  requests for first, end, epoch, count, name, address, requests in kinds]
+        return [b'!%d\r\n%s\r\n' % (len(body), body) for body in [*bodies, b'', b'BOUNCE 1 0']]
+
+
+LIED_TO = (('GET', 'nobody'), ('SET', 'nobody', 1), ('BLPOP', 'nobody', '0.05'), ('EVAL', 'return 1', 1, 'nobody'),
+           ('MGET', 'nobody', 'nobody'), ('XREAD', 'BLOCK', 10, 'STREAMS', 'nobody', '$'), ('RPUSH', 'nobody', 1, 2))
+
+
+@suite.case('a shard that lies in bounces gets no key of another shard, and no request that was not sent')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1, relay=Liar) as cluster:
+        honest = [cluster.key_on(1, 'honest%d' % number) for number in range(20)]
+        other = cluster.key_on(0, 'kept')
+        with cluster.connect() as client:
+            check_equal([client.get('SET', key, key) for key in [*honest, other]], [b'OK'] * 21)
+        for _ in range(sized(4, long=200)):
+            for words in LIED_TO:
+                with cluster.connect() as client:
+                    client.call(*words)
+                    check_equal([client.get('GET', key) for key in honest], [key.encode() for key in honest])
+        check(Liar.deniers[0].denied > 3 * len(LIED_TO), 'it has lied %d times' % Liar.deniers[0].denied)
+        check_equal(Liar.deniers[0].stolen, 0)
+        with cluster.connect() as client:
+            check_equal(client.get('GET', other), other.encode())
 
 
 suite.main()

@@ -15,6 +15,12 @@ static struct shard_map *two_shards(uint64_t epoch)
     return map;
 }
 
+static struct shard_map *one_shard(void)
+{
+    return shard_map_even((const char *const[]){"h:1"}, 1);
+}
+
+/* Learns from a bounce of a shard that has all slots. */
 static bool learn(struct routes *routes, unsigned first, unsigned last, uint64_t epoch,
                   const char *shard, const char *address)
 {
@@ -25,7 +31,9 @@ static bool learn(struct routes *routes, unsigned first, unsigned last, uint64_t
                                   .epoch = epoch,
                                   .shard = bytes_of(shard),
                                   .address = bytes_of(address)};
-    bool is_new = routes_learn(routes, &bounce, &version);
+    struct shard_map *map = one_shard();
+    bool is_new = routes_learn(routes, &(struct route_source){.map = map}, &bounce, &version);
+    shard_map_unref(map);
     CHECK(version == routes_version(routes));
     return is_new;
 }
@@ -114,6 +122,33 @@ static void test_an_owner_that_the_wish_does_not_name_is_there_while_it_owns_slo
     routes_free(routes);
 }
 
+static void test_a_shard_gives_away_only_its_own_slots(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = two_shards(1);
+    const struct bounce bounce = {.slot = 9000,
+                                  .last = SLOT_COUNT - 1,
+                                  .epoch = INT64_MAX,
+                                  .shard = BYTES("b"),
+                                  .address = BYTES("h:2")};
+    const struct bounce away = {.slot = 9000,
+                                .last = SLOT_COUNT - 1,
+                                .epoch = 7,
+                                .shard = BYTES("c"),
+                                .address = BYTES("h:3")};
+    uint64_t version;
+    CHECK(!routes_learn(routes, &(struct route_source){.map = wish, .shard = SHARD_NONE}, &bounce,
+                        &version));
+    CHECK(routes_learn(routes, &(struct route_source){.map = wish, .shard = 1}, &away, &version));
+    struct shard_map *map = merge(routes, wish);
+    CHECK(strcmp(owner(map, 0), "a") == 0 && strcmp(owner(map, 8191), "a") == 0);
+    CHECK(strcmp(owner(map, 8192), "c") == 0 && strcmp(owner(map, SLOT_COUNT - 1), "c") == 0);
+    CHECK(!routes_learn(routes, &(struct route_source){.map = map, .shard = 1}, &bounce, &version));
+    shard_map_unref(map);
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
 static void test_backends_cannot_make_it_keep_more_shards_than_a_map_has(void)
 {
     struct routes *routes = routes_new();
@@ -145,6 +180,7 @@ int main(void)
     test_without_bounces_the_map_is_the_wish();
     test_the_higher_epoch_counts_and_a_reload_keeps_it();
     test_an_owner_that_the_wish_does_not_name_is_there_while_it_owns_slots();
+    test_a_shard_gives_away_only_its_own_slots();
     test_backends_cannot_make_it_keep_more_shards_than_a_map_has();
     return 0;
 }
