@@ -64,7 +64,8 @@ static bool load_shards(const struct server *server, struct config_snapshot *sna
     if (!config_snapshot_load_map(snapshot, error, size))
         return false;
     for (uint32_t i = 0; i < server->members_count && snapshot->map; i++) {
-        peering_address(server->members[i].partition, address, sizeof address);
+        peering_address_by(&snapshot->config, server->members[i].partition, address,
+                           sizeof address);
         if (!peer_set_check_map(snapshot->map, address, error, size))
             return false;
     }

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <ini.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -136,16 +137,23 @@ static int on_ini_value(void *owner, const char *section, const char *name, cons
     return !parse->failed;
 }
 
+/* inih has this limit in a variable of the whole process, and files are read by several threads. */
+static void set_line_max(void)
+{
+    ini_max_line = INI_LINE_MAX;
+}
+
 bool ini_each(const char *path, struct bytes text, const struct ini_events *events, void *owner,
               char *error, size_t size)
 {
     CHECK(events->on_section);
     CHECK(events->on_value);
     static const char byte_order_mark[] = "\xef\xbb\xbf";
+    static pthread_once_t line_max_is_set = PTHREAD_ONCE_INIT;
     struct ini_parse parse = {.rest = text, .events = events, .owner = owner};
     if (text.len >= 3 && memcmp(text.data, byte_order_mark, 3) == 0)
         parse.rest = (struct bytes){text.data + 3, text.len - 3};
-    ini_max_line = INI_LINE_MAX;
+    CHECK(pthread_once(&line_max_is_set, set_line_max) == 0);
     int bad_line = ini_parse_stream(read_line, &parse, on_ini_value, &parse);
     if (bad_line > 0 && (!parse.failed || bad_line < parse.failed_line)) {
         parse.failed = true;

@@ -79,15 +79,19 @@ struct peer_set *peering_new(struct partition *partition)
     return peer_set_new(&host);
 }
 
-int peering_port(const struct partition *partition)
+static int port_by(const struct backend_config *config, const struct partition *partition)
 {
-    const struct backend_config *config = &partition->snapshot->config;
     int index = (int)partition->index;
     if (config->advertise_port)
         return config->advertise_port + index;
     if (config->peer_tls && config->tls_port)
         return config->tls_port + index;
     return partition->listeners.port;
+}
+
+int peering_port(const struct partition *partition)
+{
+    return port_by(&partition->snapshot->config, partition);
 }
 
 /* Is the advertised port the partition's own? Any other leads through a forwarder, by which connections are meant to go. */
@@ -109,21 +113,31 @@ void peering_client_ports(const struct partition *partition, uint16_t *port, uin
     *tls_port = (uint16_t)(advertises_tls ? peering_port(partition) : own_tls);
 }
 
-void peering_host(const struct partition *partition, char *host, size_t size)
+static void host_by(const struct backend_config *config, char *host, size_t size)
 {
-    const struct backend_config *config = &partition->snapshot->config;
     char advertised[HOST_NAME_BYTES_MAX + 1];
     /* option.c refuses a host that does not fit; the machine may get a longer name later */
     bool fits = host_name_expand(bytes_of(config->advertise_host), advertised);
     (void)snprintf(host, size, "%s", fits && *advertised ? advertised : config->bind);
 }
 
-void peering_address(const struct partition *partition, char *address, size_t size)
+void peering_host(const struct partition *partition, char *host, size_t size)
+{
+    host_by(&partition->snapshot->config, host, size);
+}
+
+void peering_address_by(const struct backend_config *config, const struct partition *partition,
+                        char *address, size_t size)
 {
     char host[PEER_ADDRESS_MAX + 1];
-    peering_host(partition, host, sizeof host);
+    host_by(config, host, sizeof host);
     (void)snprintf(address, size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
-                   peering_port(partition));
+                   port_by(config, partition));
+}
+
+void peering_address(const struct partition *partition, char *address, size_t size)
+{
+    peering_address_by(&partition->snapshot->config, partition, address, size);
 }
 
 /* The map to put into force. One that comes while the first slots are claimed waits: else some shards would claim by the map of

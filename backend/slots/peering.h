@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct backend_config;
 struct partition;
 struct peer_set;
 
@@ -18,6 +19,9 @@ void peering_tick(struct partition *partition);
 void peering_host(const struct partition *partition, char *host, size_t size);
 /* The address at which others reach the partition: advertise-host and advertise-port, or its listen address. */
 void peering_address(const struct partition *partition, char *address, size_t size);
+/* The same by these options. Any thread: the partition's own ones are read only by its thread. */
+void peering_address_by(const struct backend_config *config, const struct partition *partition,
+                        char *address, size_t size);
 int peering_port(const struct partition *partition);
 /* The ports at which clients without and with TLS reach the partition; 0: none. advertise-port is the port of the connections
  * that the shard map's address stands for; the port of the others is as configured. */

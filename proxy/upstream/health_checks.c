@@ -279,12 +279,12 @@ static void set_map(struct health_checks *checks, struct shard_map *map)
     size_t old_count = checks->count;
     struct check **each = calloc(map->shard_count, sizeof *each);
     CHECK(each);
+    lock(checks); /* health_checks_get must not find the places that take_check empties */
     for (size_t i = 0; i < map->shard_count; i++) {
         each[i] = take_check(old, old_count, &map->shards[i]);
         if (!each[i])
             each[i] = check_new(checks, &map->shards[i]);
     }
-    lock(checks);
     shard_map_unref(checks->map);
     checks->map = shard_map_ref(map);
     checks->each = each;
