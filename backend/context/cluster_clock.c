@@ -19,6 +19,9 @@ enum {
     DIFFERS_US = 1000000, /* an own clock that is further away is logged */
 };
 
+/* No system clock shows a later time, in µs: it is about the year 150000. A later one could not be told from one before 1970. */
+#define SYSTEM_CLOCK_MAX ((uint64_t)1 << 62)
+
 /* A system clock, as its distance to our monotonic clock. */
 struct vote {
     int64_t offset_us;
@@ -91,6 +94,8 @@ void cluster_clock_heard(struct cluster_clock *clock, struct bytes shard, uint64
 {
     const struct vote now = {
         .offset_us = (int64_t)(wall_us - mono_us), .error_us = error_us, .heard_us = mono_us};
+    if (wall_us > SYSTEM_CLOCK_MAX)
+        return;
     pthread_mutex_lock(&clock->lock);
     put_vote(clock, shard, &now);
     pthread_mutex_unlock(&clock->lock);

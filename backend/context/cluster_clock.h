@@ -41,7 +41,8 @@ struct shard_map;
 
 struct cluster_clock *cluster_clock_new(void);
 void cluster_clock_free(struct cluster_clock *clock);
-/* A shard's system clock showed `wall_us` when our monotonic clock showed `mono_us`, or at most error_us earlier or later. */
+/* A shard's system clock showed `wall_us` when our monotonic clock showed `mono_us`, or at most error_us earlier or later. A time
+ * that no clock shows, from 2^62 on, is not heard. */
 void cluster_clock_heard(struct cluster_clock *clock, struct bytes shard, uint64_t wall_us,
                          uint64_t mono_us, uint64_t error_us);
 /* No link to the shard is left: it has no vote until it is heard again. */

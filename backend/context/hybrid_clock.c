@@ -24,9 +24,12 @@ void hybrid_clock_announce(struct hybrid_clock *clock)
     clock->announced = clock->last;
 }
 
-void hybrid_clock_hear(struct hybrid_clock *clock, uint64_t time)
+bool hybrid_clock_hear(struct hybrid_clock *clock, uint64_t time, uint64_t wall_us)
 {
+    if (time > wall_us && time - wall_us > HYBRID_AHEAD_US)
+        return false;
     clock->heard = later_of(clock->heard, time);
+    return true;
 }
 
 uint64_t hybrid_clock_now(const struct hybrid_clock *clock)

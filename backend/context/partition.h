@@ -316,6 +316,9 @@ struct partition {
 
 /* Returns a new collection version: the time in µs << 11, or the previous version + 1 if that is greater. */
 uint64_t partition_version(struct partition *partition, uint64_t now_us);
+/* Another shard has given this version to a collection: those that this one gives are greater. False: the version's time is too far
+ * ahead (HYBRID_AHEAD_US), so that the versions would soon begin again at 0. It was not taken over. */
+bool partition_hear_version(struct partition *partition, uint64_t version);
 /* Is the open batch bigger than commit-batch-limit? Then nothing is read from clients. */
 bool partition_is_full(const struct partition *partition);
 /* Is CLIENT PAUSE in force, here or at a proxy? Then expired keys are hidden and not deleted. */

@@ -130,8 +130,8 @@ static bool apply_each_effect(struct partition *partition, struct bytes effects,
     struct effects_reader reader;
     struct effect effect;
     enum effects_read result = effects_open(effects, &header, &reader);
-    if (result == EFFECTS_READ && header.version > partition->batch.version)
-        partition->batch.version = header.version;
+    if (result == EFFECTS_READ)
+        (void)partition_hear_version(partition, header.version); /* one far ahead was forged */
     while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
         if (!apply_one(partition, &effect, rows))
             return false;

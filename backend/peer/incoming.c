@@ -211,6 +211,19 @@ static void run_request_frame(struct peer_incoming *incoming, const struct peer_
 
 /* ---- the stream ---- */
 
+/* Hears the time of the frame. False: it is too far ahead, and the connection is marked as broken. */
+static bool hear_time(struct peer_incoming *incoming, const struct peer_frame *frame)
+{
+    const struct peer_self *self = incoming->self;
+    if (hybrid_clock_hear(self->hybrid, frame->hybrid, loop_wall_us(self->loop)))
+        return true;
+    log_event(LOG_WARN, "peer_disconnected",
+              "shard=%s reason=\"the time in a frame of the peer is more than 100 years ahead\"",
+              incoming->peer.shard);
+    incoming->is_broken = true;
+    return false;
+}
+
 /* receive_fn */
 static size_t incoming_received(void *owner, struct block *block, const char *data, size_t len,
                                 size_t *need)
@@ -225,8 +238,8 @@ static size_t incoming_received(void *owner, struct block *block, const char *da
         enum peer_decoded decoded = peer_frame_read(data + used, len - used, &frame, &size);
         if (decoded == PEER_FRAME_WHOLE) {
             metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_BYTES_IN, size);
-            hybrid_clock_hear(incoming->self->hybrid, frame.hybrid);
-            run_request_frame(incoming, &frame);
+            if (hear_time(incoming, &frame))
+                run_request_frame(incoming, &frame);
             used += size;
             continue;
         }

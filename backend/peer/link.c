@@ -373,7 +373,10 @@ static size_t handle_peer_reply(struct peer_link *link, const char *data, size_t
         return 0;
     }
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_BYTES_IN, size);
-    hybrid_clock_hear(link->self->hybrid, frame.hybrid);
+    if (!hybrid_clock_hear(link->self->hybrid, frame.hybrid, loop_wall_us(link->self->loop))) {
+        link_down(link, "the time in a frame of the peer is more than 100 years ahead");
+        return 0;
+    }
     deliver_reply(link, &frame);
     return size;
 }

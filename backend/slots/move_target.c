@@ -274,7 +274,8 @@ struct move_target *move_target_begin(struct move_host *host, struct peer_incomi
         refused = REFUSAL(OTHER, error_text((enum error)commit_error(partition->commit)));
     if (!refused.code && !has_maps(partition, begin->maps))
         refused = REFUSAL(WAIT, "its databases are swapped in another way (SWAPDB)");
-    if (!refused.code && !take_libraries(partition, begin->libraries))
+    if (!refused.code && !(partition_hear_version(partition, begin->version) &&
+                           take_libraries(partition, begin->libraries)))
         refused = REQUEST_IS_NOT_VALID;
     if (refused.code) {
         peer_incoming_refuse(incoming, id, refused);
@@ -284,8 +285,6 @@ struct move_target *move_target_begin(struct move_host *host, struct peer_incomi
     move->epoch = begin->epoch;
     move->wish = begin->wish;
     move->is_whole = true;
-    if (begin->version > partition->batch.version)
-        partition->batch.version = begin->version;
     if (!change_target_record(move, SLOT_IMPORTING, move->epoch)) {
         move_target_free(move);
         peer_incoming_refuse(incoming, id,

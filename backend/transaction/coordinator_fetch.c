@@ -272,13 +272,11 @@ static void take_reply(struct participation *part, struct bytes payload)
     struct partition *partition = transaction->coordinator->partition;
     struct message_reader reader = message_read(payload);
     uint64_t version = message_u64(&reader);
-    if (!take_rows(part, &reader)) {
+    if (!partition_hear_version(partition, version) || !take_rows(part, &reader)) {
         coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED,
                          "ERR shard '%s' sent rows that are not valid", part->shard);
         return;
     }
-    if (version > partition->batch.version)
-        partition->batch.version = version;
     metric_add(partition->metrics.process, METRIC_BACKEND_ACROSS_BYTES, payload.len);
     if (transaction->borrow->bytes > partition->snapshot->config.borrow_limit_bytes)
         fail_over_limit(transaction);

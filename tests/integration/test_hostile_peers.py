@@ -7,6 +7,7 @@ transaction has named.
 """
 
 import random
+import re
 import struct
 import threading
 import time
@@ -466,6 +467,46 @@ def _(run):
             check(growth < 60 << 20 or is_sanitized(binary('scree-backend')), 'memory grew by %d bytes' % growth)
         with cluster.partition(0) as partition:
             check_equal(partition.get('PING'), b'PONG')
+
+
+# ---- times at the end ------------------------------------------------------------------------------------------------
+
+ECHO = 2
+YEAR_US = 366 * 24 * 3600 * 10 ** 6
+
+
+def move_begin(version, epoch):
+    """Of slot 9000, which the map of this case gives to the attacked shard."""
+    return struct.pack('<QII', 1, 9000, 9000) + struct.pack('<QQQ', 1, epoch, version) + sized_bytes(b'') + sized_bytes(EMPTY_EFFECTS)
+
+
+@suite.case('a peer whose times are centuries ahead moves neither the time of batches nor the versions of collections')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=0, linked=True) as cluster:
+        key = cluster.key_on(0, 'k')
+        cluster.backends[1].kill9()
+        cluster.write_shards(['0-12999', '13000-16383'])  # the first shard expects slots of the other one
+        wait_for(lambda: struct.unpack('<Q', map_of(cluster)[:8])[0] == cluster.epoch, 'the shard to read the map')
+        now_us = time.time_ns() // 1000
+        for ahead in (1 << 62, (1 << 62) - 1, (1 << 64) - 1, now_us + 200 * YEAR_US):
+            with cluster.partition(0) as connection:
+                greet(cluster, connection, 'f' * 40)
+                connection.send_raw(HEADER.pack(4, ECHO, b'\0\0\0', 1, ahead) + bytes(4))
+                check(connection.read_until_closed(harness.patience())[1], 'the connection of time %d is closed' % ahead)
+        for version in ((1 << 64) - 1, now_us + 200 * YEAR_US << 11):
+            with cluster.partition(0) as connection:
+                greet(cluster, connection, 'f' * 40)
+                steps = Steps(connection, Forger(random.Random(1), 'f' * 40), Spoiler(1), cluster.epoch)
+                check_equal(steps.send(MOVE_BEGIN, move_begin(version, cluster.epoch), 0), FAILED)
+        with cluster.partition(0) as connection:
+            check_equal(connection.get('SADD', key, 'a'), 1)
+            batch_us = int(re.search(rb'log_hybrid_us:(\d+)', connection.get('INFO', 'persistence'))[1])
+            check(now_us <= batch_us < now_us + YEAR_US, 'the batch has the time of day: %d' % batch_us)
+        with cluster.partition(0) as connection:  # what is right is taken
+            greet(cluster, connection, 'f' * 40)
+            steps = Steps(connection, Forger(random.Random(1), 'f' * 40), Spoiler(1), cluster.epoch)
+            check_equal(steps.send(ECHO, bytes(4), 0), DONE)
+            check_equal(steps.send(MOVE_BEGIN, move_begin(now_us << 11, cluster.epoch), 0), DONE)
 
 
 if __name__ == '__main__':

@@ -37,9 +37,9 @@ START_TEST(a_frame_has_the_time_of_what_was_announced)
     ck_assert_uint_eq(hybrid_clock_now(&clock), 50);
     hybrid_clock_announce(&clock);
     ck_assert_uint_eq(hybrid_clock_now(&clock), 100);
-    hybrid_clock_hear(&clock, 120);
+    ck_assert(hybrid_clock_hear(&clock, 120, 100));
     ck_assert_uint_eq(hybrid_clock_now(&clock), 120);
-    hybrid_clock_hear(&clock, 60);
+    ck_assert(hybrid_clock_hear(&clock, 60, 100));
     ck_assert_uint_eq(hybrid_clock_now(&clock), 120);
 }
 END_TEST
@@ -47,7 +47,7 @@ END_TEST
 START_TEST(a_batch_is_later_than_what_was_heard)
 {
     struct hybrid_clock clock = {0};
-    hybrid_clock_hear(&clock, 500);
+    ck_assert(hybrid_clock_hear(&clock, 500, 100));
     ck_assert_uint_eq(hybrid_clock_close(&clock, 100), 501);
     ck_assert_uint_eq(hybrid_clock_close(&clock, 900), 900);
 }
@@ -56,9 +56,20 @@ END_TEST
 START_TEST(the_latest_time_does_not_overflow)
 {
     struct hybrid_clock clock = {0};
-    hybrid_clock_hear(&clock, HYBRID_MAX);
+    ck_assert(hybrid_clock_hear(&clock, HYBRID_MAX, HYBRID_MAX));
     ck_assert_uint_eq(hybrid_clock_close(&clock, UINT64_MAX), HYBRID_MAX);
     ck_assert_uint_eq(hybrid_clock_close(&clock, 1), HYBRID_MAX);
+}
+END_TEST
+
+START_TEST(a_time_a_century_ahead_is_not_heard)
+{
+    struct hybrid_clock clock = {0};
+    ck_assert(hybrid_clock_hear(&clock, 100 + HYBRID_AHEAD_US, 100));
+    ck_assert(!hybrid_clock_hear(&clock, 101 + HYBRID_AHEAD_US, 100));
+    ck_assert(!hybrid_clock_hear(&clock, HYBRID_MAX, 100));
+    ck_assert_uint_eq(hybrid_clock_now(&clock), 100 + HYBRID_AHEAD_US);
+    ck_assert_uint_eq(hybrid_clock_close(&clock, 200), 101 + HYBRID_AHEAD_US);
 }
 END_TEST
 
@@ -73,7 +84,7 @@ START_TEST(an_effect_is_later_than_its_cause_whatever_the_clocks_show)
         random = random * 6364136223846793005 + 1442695040888963407;
         wall[i % 2] += (random >> 33) % 3000;
         wall[i % 2] -= (random >> 20) % 3000;
-        hybrid_clock_hear(at, hybrid_clock_now(&shards[1 - i % 2]));
+        ck_assert(hybrid_clock_hear(at, hybrid_clock_now(&shards[1 - i % 2]), wall[i % 2]));
         uint64_t effect = hybrid_clock_close(at, wall[i % 2]);
         hybrid_clock_announce(at);
         ck_assert_uint_gt(effect, cause);
@@ -91,6 +102,7 @@ int main(void)
     tcase_add_test(tests, a_frame_has_the_time_of_what_was_announced);
     tcase_add_test(tests, a_batch_is_later_than_what_was_heard);
     tcase_add_test(tests, the_latest_time_does_not_overflow);
+    tcase_add_test(tests, a_time_a_century_ahead_is_not_heard);
     tcase_add_test(tests, an_effect_is_later_than_its_cause_whatever_the_clocks_show);
     Suite *suite = suite_create("hybrid_clock");
     suite_add_tcase(suite, tests);
