@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -133,6 +134,29 @@ static size_t write_escaped(char *to, size_t max, const char *text)
     return len;
 }
 
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static pthread_mutex_t write_mutex = PTHREAD_MUTEX_INITIALIZER;
+/* Lines for which a pipe had no room, and that are not reported yet. */
+static _Atomic uint32_t unwritten;
+
+/* Would a line be written at once? A pipe that has room takes a whole line, since a line is not longer than PIPE_BUF. */
+static bool pipe_has_room(int fd)
+{
+    struct pollfd asked = {.fd = fd, .events = POLLOUT};
+    return poll(&asked, 1, 0) != 0;
+}
+
+/* Standard error may be a pipe whose reader has stopped: the line is left out, because a thread that waited would serve no client. */
+static void write_if_room(const char *line, size_t len)
+{
+    int fd = atomic_load(&target);
+    (void)pthread_mutex_lock(&write_mutex); /* so that no other thread takes the room */
+    if (!pipe_has_room(fd) || write(fd, line, len) < 0)
+        unwritten++;
+    (void)pthread_mutex_unlock(&write_mutex);
+}
+
 static void print_line(enum log_level level, const char *event, const char *text)
 {
     char line[LINE_MAX_BYTES];
@@ -141,8 +165,7 @@ static void print_line(enum log_level level, const char *event, const char *text
     while (line[len - 1] == ' ')
         len--;
     line[len++] = '\n';
-    ssize_t written = write(atomic_load(&target), line, len);
-    (void)written; /* a failed write of the log cannot be reported */
+    write_if_room(line, len);
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -185,6 +208,17 @@ static uint32_t take_dropped(char event[EVENT_MAX])
     return dropped;
 }
 
+/* Reports the lines that were left out because nothing read the log, as soon as there is room again. */
+static void report_unwritten(void)
+{
+    char text[EVENT_MAX];
+    uint32_t lines = pipe_has_room(atomic_load(&target)) ? atomic_exchange(&unwritten, 0) : 0;
+    if (!lines)
+        return;
+    (void)snprintf(text, sizeof text, "event=all lines=%" PRIu32, lines);
+    print_line(LOG_WARN, "log_dropped", text);
+}
+
 /* May one more warning of this event be written? It is counted. */
 static bool passes(const char *event)
 {
@@ -209,6 +243,8 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     if (!log_on(level))
         return;
     int saved_errno = errno;
+    if (atomic_load(&unwritten))
+        report_unwritten();
     for (uint32_t dropped; (dropped = take_dropped(flood));)
         log_event(LOG_WARN, "log_dropped", "event=%s lines=%" PRIu32, flood, dropped);
     if (level != LOG_WARN || passes(event)) {

@@ -27,6 +27,7 @@ int log_descriptor(void);
 /* A quoted text in a format: log_event(LOG_WARN, "down", "reason=" LOG_QUOTED, text). */
 #define LOG_QUOTED "\"%s\""
 /* `event` is a word; `format` yields "key=value key=value". The caller quotes values that may contain spaces with
- * LOG_QUOTED; control characters are escaped. One write(2) per line, so lines of threads do not mix. */
+ * LOG_QUOTED; control characters are escaped. One write(2) per line, so lines of threads do not mix. It never
+ * waits for the reader of a pipe: lines for which there is no room are dropped, and counted in a later log_dropped of event=all. */
 void log_event(enum log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

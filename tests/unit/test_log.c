@@ -233,6 +233,36 @@ START_TEST(lines_of_threads_do_not_mix)
 }
 END_TEST
 
+/* Without room for a line, a thread must go on, and the lines are counted. */
+START_TEST(a_pipe_that_is_not_read_stops_no_thread)
+{
+    enum { LINES = 5000 };
+    static char text[1 << 20];
+    begin();
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    ck_assert_int_ge(reader, 0);
+    ck_assert(log_set_file(path));
+    for (int i = 0; i < LINES; i++)
+        log_event(LOG_INFO, "line", "one=1 with some more bytes to fill the pipe");
+    ssize_t before = read(reader, text, sizeof text - 1);
+    ck_assert_int_gt(before, 0);
+    log_event(LOG_INFO, "line", "one=1");
+    ssize_t after = read(reader, text + before, sizeof text - 1 - (size_t)before);
+    ck_assert_int_gt(after, 0);
+    unsigned long lines = 0;
+    for (const char *at = text; (at = strstr(at, " line one=1")); at++)
+        lines++;
+    const char *dropped = strstr(text, " warn log_dropped event=all lines=");
+    ck_assert_ptr_nonnull(dropped);
+    lines += strtoul(strstr(dropped, "lines=") + strlen("lines="), NULL, 10);
+    ck_assert_uint_eq(lines, LINES + 1);
+    (void)close(reader);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("log");
@@ -250,5 +280,6 @@ int main(void)
     tcase_add_test(tests, errno_survives);
     tcase_add_test(tests, lines_of_threads_do_not_mix);
     tcase_add_test(tests, many_warnings_of_one_event_are_counted_and_dropped);
+    tcase_add_test(tests, a_pipe_that_is_not_read_stops_no_thread);
     return suite_run(suite);
 }
