@@ -47,7 +47,7 @@ bool across_may_send(struct client *client, const struct command *command)
         client_hold(client, HOLD_ORDER);
         return false;
     }
-    return client_may_send(client, client_label(client, command) | LABEL_ALONE);
+    return client_may_send(client, client_label(client, command, 0) | LABEL_ALONE);
 }
 
 struct upstream *across_upstream(struct client *client, const struct command *command,
@@ -77,10 +77,11 @@ bool across_send(struct client *client, const struct frame *frame, const struct 
 bool across_send_shared(struct client *client, const struct frame *frame,
                         const struct command *command, uint32_t shard)
 {
-    uint32_t label = client_label(client, command) | LABEL_ACROSS | shard << LABEL_SHARD_SHIFT;
+    uint32_t label =
+        client_label(client, command, frame->len) | LABEL_ACROSS | shard << LABEL_SHARD_SHIFT;
     if (!client_may_send(client, label))
         return false;
-    struct upstream *upstream = client_upstream(client, shard, command);
+    struct upstream *upstream = client_upstream(client, shard, command, frame->len);
     if (upstream_is_full(upstream, client))
         return false;
     send_prefixed(client, upstream, frame, command);

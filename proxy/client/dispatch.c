@@ -28,9 +28,9 @@
 static inline bool send_one(struct client *client, const struct frame *frame,
                             const struct command *command, uint32_t shard)
 {
-    if (!client_may_send(client, client_label(client, command)))
+    if (!client_may_send(client, client_label(client, command, frame->len)))
         return false;
-    struct upstream *upstream = client_upstream(client, shard, command);
+    struct upstream *upstream = client_upstream(client, shard, command, frame->len);
     if (upstream_is_full(upstream, client))
         return false;
     struct request *request = client_new_request(client, command);
@@ -52,18 +52,19 @@ static bool send_to_all_shards(struct client *client, const struct frame *frame,
     uint32_t count = (uint32_t)pool->count;
     if (count == 1)
         return send_one(client, frame, command, 0);
-    if (!client_may_send(client, client_label(client, command)))
+    if (!client_may_send(client, client_label(client, command, frame->len)))
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        if (upstream_is_full(client_upstream(client, i, command), client))
+        if (upstream_is_full(client_upstream(client, i, command, frame->len), client))
             return false;
     }
     struct request *request = client_new_request(client, command);
     request_make_parts(request, count, 0);
     request_hold(request);
     for (uint32_t i = 0; i < count; i++)
-        upstream_send(client_upstream(client, i, command), request_part(request, i, pool->nodes[i]),
-                      client->session.keyspace, frame, command->flags & CMD_READONLY);
+        upstream_send(client_upstream(client, i, command, frame->len),
+                      request_part(request, i, pool->nodes[i]), client->session.keyspace, frame,
+                      command->flags & CMD_READONLY);
     request_go(request);
     return true;
 }
@@ -83,11 +84,11 @@ static bool send_parts(struct client *client, const struct frame *frame,
                           .argc = frame->argc,
                           .keys = &worker->scratch.keys.list,
                           .shards = worker->scratch.keys.shards};
-    if (!client_may_send(client, client_label(client, command)))
+    if (!client_may_send(client, client_label(client, command, frame->len)))
         return false;
     uint32_t count = split_group(&split, worker->scratch.keys.shards, shards);
     for (uint32_t i = 0; i < count; i++) {
-        upstreams[i] = client_upstream(client, shards[i], command);
+        upstreams[i] = client_upstream(client, shards[i], command, frame->len);
         if (upstream_is_full(upstreams[i], client))
             return false;
     }
@@ -126,7 +127,7 @@ static bool run_local(struct client *client, const struct frame *frame,
             HOLD_ORDER); /* confirmations and messages are written to the stream, not to the pipeline */
         return false;
     }
-    if (asks_shards && !client_may_send(client, client_label(client, command)))
+    if (asks_shards && !client_may_send(client, client_label(client, command, 0)))
         return false;
     (void)argv_of(client->worker, frame);
     request_run_local(client_new_request(client, command), handler, frame->argc);

@@ -5,8 +5,11 @@
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 
-/* The lane of the command. */
-static unsigned lane_of(const struct client *client, const struct command *command)
+/* A frame of so many bytes holds up the frames behind it for longer than most commands take. */
+enum { HEAVY_BYTES = 1024 * 1024 };
+
+/* The lane of the command, whose frame has so many bytes. */
+static unsigned lane_of(const struct client *client, const struct command *command, size_t bytes)
 {
     const struct client_transaction *transaction = &client->session.transaction;
     bool is_transaction = command->route == ROUTE_TRANSACTION;
@@ -16,20 +19,22 @@ static unsigned lane_of(const struct client *client, const struct command *comma
         return LANE_CONTROL;
     if (command->flags & CMD_SCRIPT || (is_transaction && transaction->has_script))
         return LANE_SCRIPT;
+    if (bytes >= HEAVY_BYTES)
+        return LANE_HEAVY;
     return command->flags & CMD_LONG ? LANE_LONG : LANE_NORMAL;
 }
 
-uint32_t client_label(const struct client *client, const struct command *command)
+uint32_t client_label(const struct client *client, const struct command *command, size_t bytes)
 {
     const struct proxy_worker *worker = client->worker;
     return (worker->label.generation + worker->label.replaced) << LABEL_GENERATION_SHIFT |
            (client->session.resp == 3 ? LABEL_RESP3 : 0) |
            (client_tracks(client) || client->session.transaction.dedicated ? LABEL_DEDICATED : 0) |
-           (lane_of(client, command) & LABEL_LANE);
+           (lane_of(client, command, bytes) & LABEL_LANE);
 }
 
 struct upstream *client_upstream(struct client *client, uint32_t shard,
-                                 const struct command *command)
+                                 const struct command *command, size_t bytes)
 {
     struct pool *pool = client->worker->pool;
     struct upstream *dedicated = client->session.transaction.dedicated;
@@ -41,5 +46,5 @@ struct upstream *client_upstream(struct client *client, uint32_t shard,
     }
     if (client_tracks(client))
         return tracking_upstream(client, shard);
-    return pool_pick(pool, shard, lane_of(client, command), resp);
+    return pool_pick(pool, shard, lane_of(client, command, bytes), resp);
 }

@@ -9,8 +9,10 @@
 
 #include "proxy/core/client.h"
 
-/* The label of the connections that a command would use; client_may_send() compares it. */
-uint32_t client_label(const struct client *client, const struct command *command);
+/* The label of the connections that a command would use; client_may_send() compares it. `bytes`: length of its frame, or of
+ * all frames that are sent together. A request whose lane differs from that of the client's requests in flight waits for
+ * their replies, so each client's requests are run in order. */
+uint32_t client_label(const struct client *client, const struct command *command, size_t bytes);
 /* The connection for a command to this shard. */
 struct upstream *client_upstream(struct client *client, uint32_t shard,
-                                 const struct command *command);
+                                 const struct command *command, size_t bytes);

@@ -300,7 +300,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
         client_reply_code(client, command, ERR_CROSSSLOT);
         return true;
     }
-    uint32_t label = client_label(client, command) | LABEL_DEDICATED;
+    uint32_t label = client_label(client, command, 0) | LABEL_DEDICATED;
     if (!transaction->dedicated &&
         client->pipeline.count > 0) { /* earlier requests may be on another connection */
         client_hold(client, HOLD_ORDER);
@@ -315,8 +315,8 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
     request->part.prefixes = is_across ? PREFIX_ACROSS : 0;
-    upstream_send(client_upstream(client, shard, command), &request->part, client->session.keyspace,
-                  frame, false);
+    upstream_send(client_upstream(client, shard, command, 0), &request->part,
+                  client->session.keyspace, frame, false);
     return true;
 }
 

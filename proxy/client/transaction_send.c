@@ -25,12 +25,13 @@ struct upstream *transaction_upstream(struct client *client, const struct comman
                                       const struct transaction_target *target)
 {
     const struct client_transaction *transaction = &client->session.transaction;
+    size_t bytes = transaction->queue.bytes;
     if (target->is_across && !transaction->dedicated)
         return across_upstream(client, command, target->shard, target->has_script);
     if (target->is_across ? !across_may_send(client, command)
-                          : !client_may_send(client, client_label(client, command)))
+                          : !client_may_send(client, client_label(client, command, bytes)))
         return NULL;
-    struct upstream *upstream = client_upstream(client, target->shard, command);
+    struct upstream *upstream = client_upstream(client, target->shard, command, bytes);
     return upstream_is_full(upstream, client) ? NULL : upstream;
 }
 

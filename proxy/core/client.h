@@ -40,13 +40,13 @@ struct upstream;
 
 /* Bits of a label. The bits above them count maps and replaced connections (struct worker_label). */
 enum {
-    LABEL_LANE = 3 << 0, /* LANE_ of node.h */
-    LABEL_DEDICATED = 1 << 2,
-    LABEL_RESP3 = 1 << 3,
-    LABEL_ALONE = 1 << 4,  /* no other request may be in flight (across.h) */
-    LABEL_ACROSS = 1 << 5, /* may reach keys of other shards; the next 10 bits are the shard */
-    LABEL_SHARD_SHIFT = 6,
-    LABEL_GENERATION_SHIFT = 16
+    LABEL_LANE = 7 << 0, /* LANE_ of node.h */
+    LABEL_DEDICATED = 1 << 3,
+    LABEL_RESP3 = 1 << 4,
+    LABEL_ALONE = 1 << 5,  /* no other request may be in flight (across.h) */
+    LABEL_ACROSS = 1 << 6, /* may reach keys of other shards; the next 10 bits are the shard */
+    LABEL_SHARD_SHIFT = 7,
+    LABEL_GENERATION_SHIFT = 17
 };
 /* A request has bounced: no further one is sent until all are answered. */
 #define LABEL_BOUNCED UINT32_MAX

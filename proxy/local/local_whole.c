@@ -55,7 +55,7 @@ static void ask_all_shards(struct client *client, struct request *request)
     for (uint32_t i = 0; i < pool->count; i++) {
         struct part *part = is_request ? request_part(request, i, pool->nodes[i])
                                        : request_helper_part(request, i, pool->nodes[i]);
-        upstream_send_words(client_upstream(client, i, request->command), part,
+        upstream_send_words(client_upstream(client, i, request->command, 0), part,
                             client->session.keyspace, words, prefix + whole->argc);
     }
     free(words);

@@ -8,6 +8,7 @@
  * LANE_NORMAL  most commands
  * LANE_LONG    commands that may run long, so that a KEYS does not delay GETs
  * LANE_SCRIPT  scripts: while a slow script runs, this connection gets no replies, but other connections get BUSY
+ * LANE_HEAVY   requests of 1 MB and more: while such a request is sent, later requests on its connection wait
  * LANE_CONTROL commands that must not wait behind others: backups (backup.h), SCRIPT KILL, and a PING when a reply is late
  *
  * While a shard answers that PING with BUSY (node_is_busy), replies have no deadline. Connections that wait for a reply

@@ -11,6 +11,7 @@ import time
 from support import harness
 from support.cluster import Cluster, is_sanitized
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
+from support.relay import Relay
 from support.resp import Closed, Connection, ReplyError, encode, show, value
 
 
@@ -159,6 +160,49 @@ def _(run):
             check_equal(writer.get('APPEND', 'big', 'x'), len(big) + 1)
             check_equal(writer.get('GETRANGE', 'big', len(big) - 2, -1), big[-2:] + b'x')
         check_alive(cluster)
+
+
+HEAVY = [('SET', ['SET', 'big', b'x' * (16 * MB)], [('+', b'OK')]),
+         ('a transaction', ['SET', 'big', b'x' * (16 * MB)], [('+', b'OK'), ('+', b'QUEUED'), ('*', [('+', b'OK')])])]
+
+
+@suite.case('small requests of others are answered while a shard has only a part of a request of 16 MB')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1,
+                 relay=lambda address: Relay(address, is_opaque=True, hold_after_bytes=2 * MB)) as cluster:
+        relay = next(iter(cluster.relays.values()))
+        with cluster.connect(timeout=120) as writer, cluster.connect() as other:
+            other.call('SET', 'small', 'v')
+            for name, words, want in HEAVY:
+                frames = [words] if len(want) == 1 else [['MULTI'], words, ['EXEC']]
+                sender = threading.Thread(target=writer.send_raw, args=(b''.join(encode(frame) for frame in frames),))
+                relay.spoil('arm')
+                sender.start()
+                wait_for(lambda: relay.count_held() > 0, 'the relay to hold the request')
+                check_equal(other.get('SET', 'small', name), b'OK', name)
+                check_equal(other.get('GET', 'small'), name.encode(), name)
+                check_equal(other.get('EXISTS', 'big'), 0, name)
+                relay.spoil('heal')
+                sender.join()
+                check_equal([writer.read() for _ in want], want, name)
+                check_equal(writer.get('STRLEN', 'big'), 16 * MB)
+                writer.call('DEL', 'big')
+        check_alive(cluster)
+
+
+@suite.case('one client that writes and reads big and small values in one pipeline has its requests run in order')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect(timeout=120) as client:
+        for size in (MB - 100, MB, 3 * MB):
+            big = run.rng.randbytes(size)
+            requests = [['SET', 'k', big], ['GET', 'k'], ['SET', 'k', 'small'], ['GET', 'k'], ['APPEND', 'k', big],
+                        ['STRLEN', 'k'], ['MSET', 'k', 'a', 'l', big], ['MGET', 'k', 'l'], ['MULTI'], ['SET', 'k', big],
+                        ['GETRANGE', 'k', '0', '9'], ['EXEC'], ['DEL', 'k', 'l'], ['GET', 'k']]
+            want = [('+', b'OK'), ('$', big), ('+', b'OK'), ('$', b'small'), (':', b'%d' % (5 + size)), (':', b'%d' % (5 + size)),
+                    ('+', b'OK'), ('*', [('$', b'a'), ('$', big)]), ('+', b'OK'), ('+', b'QUEUED'), ('+', b'QUEUED'),
+                    ('*', [('+', b'OK'), ('$', big[:10])]), (':', b'2'), ('$', None)]
+            for number, (have, wanted) in enumerate(zip(client.pipeline(requests), want)):
+                check(have == wanted, '%d bytes: %s' % (size, requests[number][0]))
 
 
 @suite.case('values above proto-max-bulk-len are refused by both programs')

@@ -4,6 +4,8 @@
 
 `delay_ms` (low, high): a random half of the chunks (`late_share`) is sent later by such a time; their order stays.
 `change` (old, new): replaces bytes in what the client sends.
+`hold_after_bytes`: a connection whose client has sent so many bytes is on hold until heal; others pass.
+   `arm` begins to count again.
 spoil(what, share) affects the open connections, or a random share of them; later ones work normally:
 
   slow      every chunk is late and in small pieces  reset     both sides get a RST
@@ -43,11 +45,11 @@ PIECES_LATE_MAX = 1024
 
 class Relay:
     def __init__(self, upstream, seed=0, delay_ms=(0, 0), change=(b'', b''), is_opaque=False,
-                 late_share=0.5):
+                 late_share=0.5, hold_after_bytes=0):
         """`is_opaque`: not only RESP, or encrypted: no reply is looked for, so `cut`, `garbage` and `end` are not available."""
         self.port = free_ports()
         self.address = ('127.0.0.1', self.port)
-        settings = {'port': self.port, 'upstream': upstream[:2], 'seed': seed, 'delay_ms': delay_ms, 'late_share': late_share,
+        settings = {'port': self.port, 'upstream': upstream[:2], 'seed': seed, 'delay_ms': delay_ms, 'late_share': late_share, 'hold_after_bytes': hold_after_bytes,
                     'change': [part.decode('latin-1') for part in change], 'is_opaque': is_opaque}
         self.child = subprocess.Popen([sys.executable, '-m', __name__, json.dumps(settings)], cwd=TESTS,
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -61,6 +63,9 @@ class Relay:
 
     def count_damaged(self):
         return self.spoil('count')
+
+    def count_held(self):
+        return self.spoil('held')
 
     def stop(self):
         self.child.kill()
@@ -78,6 +83,8 @@ class Link:
         self.rng, self.client, self.server = rng, client, server
         self.delay_ms, self.late_share = settings['delay_ms'], settings['late_share']
         self.old, self.new = (part.encode('latin-1') for part in settings['change'])
+        self.limit = self.hold_after_bytes = settings['hold_after_bytes']
+        self.sent_bytes = 0
         self.trap = None  # the damage that the next reply gets
         self.is_slow = self.is_mute = self.has_lost = False
         self.passing = asyncio.Event()  # not set: on hold
@@ -98,13 +105,15 @@ class Link:
         elif what == 'slow':
             self.is_slow = True
         elif what == 'heal':
-            self.is_slow, self.trap = False, None
+            self.is_slow, self.trap, self.hold_after_bytes = False, None, 0
             self.is_mute = self.is_mute and self.has_lost
             self.passing.set()
         elif what == 'mute':
             self.is_mute = True
         elif what == 'hold':
             self.passing.clear()
+        elif what == 'arm':
+            self.sent_bytes, self.hold_after_bytes = 0, self.limit
         else:
             self.trap = what
 
@@ -150,6 +159,9 @@ class Link:
 
     async def requests(self):
         async for data in self.pieces(self.client[0]):
+            self.sent_bytes += len(data)
+            if 0 < self.hold_after_bytes < self.sent_bytes:
+                self.passing.clear()
             await self.give(self.server[1], data.replace(self.old, self.new) if self.old else data)
 
     def is_edge(self, data):
@@ -194,6 +206,8 @@ def obey(links, rng):
     what, share = line.split()
     if what == 'count':
         affected = [link for link in links if link.has_lost]
+    elif what == 'held':
+        affected = [link for link in links if not link.passing.is_set()]
     else:
         affected = [link for link in links if rng.random() < float(share)]
         for link in affected:
