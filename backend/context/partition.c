@@ -1,11 +1,18 @@
 #include "backend/context/partition.h"
 
 #include "backend/context/config_snapshot.h"
+#include "backend/storage/overlay.h"
 
 bool partition_is_full(const struct partition *partition)
 {
     return commit_is_full(partition->commit,
                           (uint64_t)partition->snapshot->config.commit_batch_limit_bytes);
+}
+
+bool partition_takes(const struct partition *partition, size_t frame_bytes)
+{
+    uint64_t limit = (uint64_t)partition->snapshot->config.commit_batch_limit_bytes;
+    return frame_bytes < BIG_VALUE_BYTES || !commit_is_full_of_big(partition->commit, limit);
 }
 
 bool partition_keeps_expired(const struct partition *partition)

@@ -321,6 +321,8 @@ uint64_t partition_version(struct partition *partition, uint64_t now_us);
 bool partition_hear_version(struct partition *partition, uint64_t version);
 /* Is the open batch bigger than commit-batch-limit? Then nothing is read from clients. */
 bool partition_is_full(const struct partition *partition);
+/* May a request of so many bytes run? A big one waits while big values in the write buffers exceed commit-batch-limit. */
+bool partition_takes(const struct partition *partition, size_t frame_bytes);
 /* Is CLIENT PAUSE in force, here or at a proxy? Then expired keys are hidden and not deleted. */
 bool partition_keeps_expired(const struct partition *partition);
 /* Records for LASTSAVE and INFO that a BGSAVE or backup has ended. `changes`: space_changes() at its begin. */

@@ -328,6 +328,11 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
         break;
     }
     size_t size = session->scan.size;
+    if (!partition_takes(session->partition, size) && !session->partition->running.busy_error) {
+        resp_scan_reset(&session->scan);
+        throttle(session);
+        return 0;
+    }
     if (session->scan.argc > 0 && !run_request(session, data)) {
         resp_scan_reset(&session->scan);
         if (session->pending.retry.pending)

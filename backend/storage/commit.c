@@ -467,8 +467,13 @@ bool commit_is_full(const struct commit *commit, uint64_t limit)
 {
     return commit->state !=
                COMMIT_FAILED && /* writes are refused then, so the batch does not grow */
-           (overlay_bytes(commit->overlay) > limit ||
+           (overlay_common_bytes(commit->overlay) > limit ||
             overlay_is_behind(commit->overlay, apply_bytes(commit->apply)));
+}
+
+bool commit_is_full_of_big(const struct commit *commit, uint64_t limit)
+{
+    return commit->state != COMMIT_FAILED && overlay_has_big(commit->overlay, limit);
 }
 
 bool commit_is_failed(const struct commit *commit, const char **reason)

@@ -76,6 +76,9 @@ uint64_t commit_durable_in_flight(const struct commit *commit);
 /* The open batch is bigger than `limit`, or the tables are behind: stop reading from clients until the next on_commit
  * or on_room. */
 bool commit_is_full(const struct commit *commit, uint64_t limit);
+/* The buffers have more than `limit` bytes of big values: run no request that brings another one until the next on_commit or
+ * on_room. */
+bool commit_is_full_of_big(const struct commit *commit, uint64_t limit);
 /* Writes are refused; *reason is why (one line, for the log and INFO). */
 bool commit_is_failed(const struct commit *commit, const char **reason);
 /* The error for a refused write: ERR_DISK_FULL, ERR_READONLY_DISK or ERR_READONLY. */

@@ -343,6 +343,8 @@ void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, u
     row->value = (struct bytes){data, head.len + tail.len};
     row->state = ROW_VALUE;
     overlay->written.bytes += (int64_t)row->value.len;
+    if (row->value.len >= BIG_VALUE_BYTES)
+        overlay->active->big_bytes += row->value.len;
 }
 
 void overlay_put_own(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
@@ -636,23 +638,6 @@ void overlay_moved_begin(struct overlay *overlay)
 void overlay_moved_end(struct overlay *overlay)
 {
     overlay->securing.is_moving = false;
-}
-
-size_t overlay_bytes(const struct overlay *overlay)
-{
-    return overlay->active->arena.bytes - overlay->batch->bytes_from;
-}
-
-bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes)
-{
-    if (!overlay->immutable)
-        return false;
-    double immutable = (double)overlay->immutable->arena.bytes;
-    double most = WRITE_BUFFERS * (double)overlay->buffer_bytes - immutable;
-    if (most < (double)overlay->buffer_bytes)
-        most = (double)overlay->buffer_bytes;
-    double share = (double)applied_bytes / (immutable + 1);
-    return (double)overlay->active->arena.bytes > most / 2 * (1 + share);
 }
 
 size_t overlay_memory(const struct overlay *overlay)

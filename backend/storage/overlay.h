@@ -225,11 +225,18 @@ bool overlay_dirty(const struct overlay *overlay);
 /* Must the open batch be written now? It has effects that are not secured, or something waits for its secured ones. */
 bool overlay_is_due(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);
+/* That size without big values, which wait by overlay_has_big. */
+size_t overlay_common_bytes(const struct overlay *overlay);
 /* Backpressure: must writers wait? While the immutable buffer is applied, both buffers together may have WRITE_BUFFERS times the
  * configured size, which is what memory_plan.h reserves for them. The active buffer may take half of its part at once, and the other
  * half in proportion to `applied_bytes`, the bytes of the immutable buffer that are in the tables. So writers get as slow as the
  * tables, and do not stop. */
 bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes);
+/* Values of BIG_VALUE_BYTES and more do not count above, unless the buffers have more than BIG_BYTES_MAX of them: one client's value of
+ * 200 MB would stop all others until it is in the tables. Instead only those that bring such values wait: is there more than
+ * `limit` of them in the open batch, or in both buffers while one is applied? */
+enum { BIG_VALUE_BYTES = 1024 * 1024, BIG_BYTES_MAX = 512 * 1024 * 1024 };
+bool overlay_has_big(const struct overlay *overlay, size_t limit);
 /* Bytes of all buffers. */
 size_t overlay_memory(const struct overlay *overlay);
 /* Writes the batch's header row, which is part of the batch. */

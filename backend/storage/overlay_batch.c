@@ -40,6 +40,7 @@ void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
     batch->count = 0;
     batch->ranges_from = overlay->active->ranges_count;
     batch->bytes_from = overlay->active->arena.bytes;
+    batch->big_from = overlay->active->big_bytes;
     batch->effects = 0;
     batch->secured = 0;
     batch->is_awaited = false;

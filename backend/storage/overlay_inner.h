@@ -3,6 +3,7 @@
  *
  *   overlay.c         reads and effects
  *   overlay_batch.c   begin and end of batches and buffers
+ *   overlay_room.c    backpressure
  *   overlay_iter.c    iteration, merged from the buffers and cached_iter.c
  */
 #pragma once
@@ -51,6 +52,7 @@ struct batch {
     struct range *ranges; /* a copy, made when the batch is closed */
     size_t ranges_count;
     size_t bytes_from; /* of the buffer's arena, at the beginning of the batch */
+    size_t big_from;   /* of the buffer's big values, likewise */
     size_t effects;    /* puts, deletes and ranges that were not rolled back */
     size_t secured;    /* of these: the batch is not closed for them (overlay_is_due) … */
     bool is_awaited;   /* … unless something waits for the batch */

@@ -115,6 +115,7 @@ void write_buffer_reset(struct write_buffer *buffer)
 {
     index_clear(buffer);
     arena_reset(&buffer->arena);
+    buffer->big_bytes = 0;
     rows_clear(buffer);
     buffer->rows_count = 0;
     buffer->ranges_count = 0;

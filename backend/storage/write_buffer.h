@@ -73,6 +73,7 @@ struct index_entry {
 
 struct write_buffer {
     struct arena arena;
+    size_t big_bytes; /* of these: values of BIG_VALUE_BYTES and more; overlay.h */
     struct rows rows[CF_COUNT];
     struct index_entry *index;
     size_t index_cap; /* a power of two, or 0 */

@@ -773,6 +773,38 @@ static void check_memory(int applied_per_step)
     world_close(&world, false);
 }
 
+/* A big value that waits to be applied stops those that bring another one, and not all writers. */
+static void check_big_value(void)
+{
+    struct world world;
+    size_t size = 4 * BIG_VALUE_BYTES;
+    char *value = calloc(1, size);
+    CHECK(value);
+    world_open(&world, 1);
+    overlay_use_buffers(world.overlay, BUFFER_BYTES);
+    for (int i = 0; i < 2; i++) {
+        CHECK(!overlay_has_big(world.overlay, size));
+        overlay_put(world.overlay, CF_DATA, (struct bytes){NAME_HEAD, PREFIX},
+                    (struct bytes){value, size});
+        CHECK(overlay_bytes(world.overlay) >= size);
+        CHECK(overlay_common_bytes(world.overlay) < size);
+        CHECK(overlay_has_big(world.overlay, size - 1));
+        put_and_commit(&world, i);
+        CHECK(!overlay_is_behind(world.overlay, 0));
+    }
+    CHECK(overlay_immutable(world.overlay));
+    CHECK(overlay_has_big(world.overlay, size));
+    for (int i = 2; !overlay_is_behind(world.overlay, 0); i++) {
+        CHECK(i < 4 * BUFFER_BYTES / VALUE_BYTES);
+        put_and_commit(&world, i);
+    }
+    while (overlay_immutable(world.overlay))
+        step_apply(&world);
+    CHECK(!overlay_has_big(world.overlay, size));
+    free(value);
+    world_close(&world, false);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) {
@@ -786,6 +818,7 @@ int main(int argc, char **argv)
     check_seek_after_uncached_row();
     check_memory(VALUE_BYTES / 4);
     check_memory(VALUE_BYTES / 10);
+    check_big_value();
     for (uint64_t seed = 1; seed <= seeds; seed++)
         applied += (uint64_t)run_seed(seed, STEPS);
     CHECK(applied > seeds);
