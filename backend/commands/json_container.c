@@ -2,6 +2,7 @@
  * json_container.c - JSON commands on arrays and objects in a document.
  */
 #include "backend/commands/json.h"
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 
 static const struct json_layout COMPACT;
@@ -13,6 +14,8 @@ struct array_edit {
     uint32_t count;
     int64_t from, to;
 };
+
+enum { ELEMENT_WORK = 2, MOVED_PER_WORK = 8 /* elements */ };
 
 static bool is_json_array(const json *value)
 {
@@ -46,8 +49,11 @@ static void append_to_array(struct json_edit *edit, const struct json_match *mat
     const struct array_edit *array = (const struct array_edit *)edit;
     if (!is_json_array(match->value))
         return;
-    for (uint32_t i = 0; i < array->count; i++)
+    for (uint32_t i = 0; i < array->count; i++) {
+        if (!call_goes_on(edit->call, ELEMENT_WORK))
+            return;
         json_array_add(match->value, array->values[i]);
+    }
     edit->changed = true;
     answer_int(answer, (int64_t)json_length(match->value));
 }
@@ -70,10 +76,10 @@ static void answer_insert(struct json_edit *edit, const struct json_match *match
         return;
     int64_t len = (int64_t)json_length(match->value);
     int64_t at = array->from < 0 ? array->from + len : array->from;
-    if (at < 0 || at > len)
+    if (at < 0 || at > len ||
+        !call_goes_on(edit->call, ELEMENT_WORK * (size_t)(len - at + array->count)))
         return;
-    for (uint32_t i = 0; i < array->count; i++)
-        json_array_add_at(match->value, (size_t)at + i, array->values[i]);
+    json_array_insert_all(match->value, (size_t)at, array->values, array->count);
     edit->changed = true;
     answer_int(answer, (int64_t)json_length(match->value));
 }
@@ -102,6 +108,8 @@ static void answer_pop(struct json_edit *edit, const struct json_match *match,
     int64_t len = (int64_t)json_length(match->value);
     int64_t at = array->from < 0 ? array->from + len : array->from;
     at = at < 0 ? 0 : at >= len ? len - 1 : at;
+    if (!call_goes_on(edit->call, (size_t)(len - at) / MOVED_PER_WORK))
+        return;
     json_text_init(&text, edit->call->arena);
     json_print(&text, json_at(match->value, (size_t)at), &COMPACT, 0);
     json_array_drop(match->value, (size_t)at);
@@ -142,9 +150,9 @@ static void answer_trim(struct json_edit *edit, const struct json_match *match,
     int64_t to = array->to < 0 ? array->to + len : array->to;
     from = from < 0 ? 0 : from;
     to = to >= len ? len - 1 : to;
-    for (int64_t i = len - 1; i >= 0; i--)
-        if (i < from || i > to)
-            json_array_drop(match->value, (size_t)i);
+    if (!call_goes_on(edit->call, ELEMENT_WORK * (size_t)len))
+        return;
+    json_array_keep(match->value, (size_t)from, from <= to ? (size_t)(to - from) + 1 : 0);
     edit->changed = true;
     answer_int(answer, (int64_t)json_length(match->value));
 }
@@ -177,8 +185,9 @@ static void answer_index(struct json_edit *edit, const struct json_match *match,
     /* beyond the end: the last element */
     from = from >= len ? len - 1 : from;
     answer_int(answer, -1);
-    for (int64_t i = from < 0 ? 0 : from; i < to && i < len; i++)
-        if (json_equals(json_at(match->value, (size_t)i), array->values[0])) {
+    for (int64_t i = from < 0 ? 0 : from;
+         i < to && i < len && call_goes_on(edit->call, ELEMENT_WORK); i++)
+        if (json_equals(edit->call->arena, json_at(match->value, (size_t)i), array->values[0])) {
             answer->number = i;
             return;
         }
@@ -254,7 +263,8 @@ static void reply_names(struct call *call, const json *value)
         return;
     }
     reply_array(&call->reply, (int64_t)json_length(value));
-    for (void *it = json_first(value); it; it = json_next(value, it))
+    for (void *it = json_first(value); it && call_goes_on(call, ELEMENT_WORK);
+         it = json_next(value, it))
         reply_bulk(&call->reply, json_it_name(it));
 }
 
@@ -269,7 +279,7 @@ void cmd_json_objkeys(struct call *call)
         return;
     if (!edit.path.is_legacy) {
         reply_array(&call->reply, (int64_t)edit.matches.count);
-        for (size_t i = 0; i < edit.matches.count; i++)
+        for (size_t i = 0; i < edit.matches.count && call_goes_on(call, ELEMENT_WORK); i++)
             reply_names(call, edit.matches.items[i]->value);
     } else if (edit.matches.count == 0) {
         reply_null(&call->reply);

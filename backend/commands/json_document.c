@@ -3,8 +3,10 @@
  */
 #include "backend/commands/equal_words.h"
 #include "backend/commands/json.h"
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
+#include "shared/merge_sort.h"
 #include "shared/table.h"
 
 #include <stdlib.h>
@@ -25,6 +27,14 @@ static void error_no_place(struct call *call, const struct json_path *path)
                               "member's name can add a value");
 }
 
+enum { MEMBER_WORK = 20 };
+
+/* Work of setting a member: its name is copied. */
+static size_t member_work(struct bytes name)
+{
+    return MEMBER_WORK + name.len / 32;
+}
+
 /* Sets a value at a path: replaces every match; without a match, adds a member to the objects that the path without
  * its last name matches. False: nothing was changed, or an error was replied. */
 static bool put_value(struct json_edit *edit, json *value, enum when when)
@@ -32,7 +42,8 @@ static bool put_value(struct json_edit *edit, json *value, enum when when)
     struct json_path parent;
     struct json_matches parents;
     struct bytes name;
-    for (size_t i = 0; i < edit->matches.count && when != ONLY_NEW; i++)
+    for (size_t i = 0;
+         i < edit->matches.count && when != ONLY_NEW && call_goes_on(edit->call, MEMBER_WORK); i++)
         json_replace(edit, edit->matches.items[i], value);
     if (edit->matches.count || when == ONLY_OLD)
         return edit->changed;
@@ -42,7 +53,7 @@ static bool put_value(struct json_edit *edit, json *value, enum when when)
     }
     if (!json_path_find(edit->call->arena, &parent, edit->root, &parents))
         return false;
-    for (size_t i = 0; i < parents.count; i++) {
+    for (size_t i = 0; i < parents.count && call_goes_on(edit->call, member_work(name)); i++) {
         if (json_kind_of(parents.items[i]->value) != JSON_KIND_OBJECT)
             continue;
         json_object_put(parents.items[i]->value, name, value);
@@ -154,7 +165,7 @@ void cmd_json_mset(struct call *call)
 }
 
 /* RFC 7396: members of the patch are set, null removes a member, and a patch that is no object replaces the target. */
-static json *merge(json *target, json *patch)
+static json *merge(struct call *call, json *target, json *patch)
 {
     if (json_kind_of(patch) != JSON_KIND_OBJECT)
         return patch;
@@ -162,11 +173,13 @@ static json *merge(json *target, json *patch)
         target = json_new_object();
     for (void *it = json_first(patch); it; it = json_next(patch, it)) {
         struct bytes name = json_it_name(it);
+        if (!call_goes_on(call, member_work(name)))
+            return target;
         json *value = json_it_value(it);
         if (json_kind_of(value) == JSON_KIND_NULL)
             (void)json_object_drop(target, name);
         else
-            json_object_put(target, name, merge(json_member(target, name), value));
+            json_object_put(target, name, merge(call, json_member(target, name), value));
     }
     return target;
 }
@@ -174,7 +187,7 @@ static json *merge(json *target, json *patch)
 /* JSON.MERGE with null: removes the members that match. */
 static void merge_null(struct json_edit *edit)
 {
-    for (size_t i = 0; i < edit->matches.count; i++) {
+    for (size_t i = 0; i < edit->matches.count && call_goes_on(edit->call, MEMBER_WORK); i++) {
         const struct json_match *match = edit->matches.items[i];
         if (match->parent && match->name.data)
             edit->changed |= json_object_drop(match->parent->value, match->name);
@@ -193,7 +206,7 @@ void cmd_json_merge(struct call *call)
         return;
     }
     if (json_path_is_root(&edit.path)) {
-        edit.root = merge(edit.root, patch);
+        edit.root = merge(call, edit.root, patch);
         edit.changed = true;
     } else if (!json_path_find(call->arena, &edit.path, edit.root, &edit.matches)) {
         json_error_matches(call);
@@ -201,10 +214,11 @@ void cmd_json_merge(struct call *call)
     } else if (json_kind_of(patch) == JSON_KIND_NULL) {
         merge_null(&edit);
     } else {
-        for (size_t i = 0; i < edit.matches.count; i++)
-            json_replace(&edit, edit.matches.items[i], merge(edit.matches.items[i]->value, patch));
+        for (size_t i = 0; i < edit.matches.count && call_goes_on(call, MEMBER_WORK); i++)
+            json_replace(&edit, edit.matches.items[i],
+                         merge(call, edit.matches.items[i]->value, patch));
         if (edit.matches.count == 0)
-            (void)put_value(&edit, merge(NULL, patch), ALWAYS);
+            (void)put_value(&edit, merge(call, NULL, patch), ALWAYS);
     }
     if (call->failed)
         return;
@@ -448,7 +462,7 @@ void cmd_json_mget(struct call *call)
     const uint32_t *first = first_of_equal(call->arena, call->argv + 1, count);
     struct mget_key *keys = mget_keys(call, first, count);
     reply_array(&call->reply, count);
-    for (uint32_t i = 0; i < count && !call->failed; i++)
+    for (uint32_t i = 0; i < count && !call->failed && call_goes_on(call, MEMBER_WORK); i++)
         if (first[i] == i)
             mget_first(call, 1 + i, &path, &keys[i]);
         else
@@ -464,8 +478,9 @@ struct place {
 };
 
 /* Orders by array, then by index. */
-static int by_array_index(const void *a, const void *b)
+static int by_array_index(const void *a, const void *b, void *owner)
 {
+    (void)owner;
     const struct place *x = a;
     const struct place *y = b;
     if (x->array != y->array)
@@ -492,8 +507,8 @@ static size_t drop_places(struct arena *arena, struct place *places, size_t coun
 {
     size_t *indexes = arena_alloc(arena, (count + 1) * sizeof *indexes);
     size_t dropped = 0;
-    if (count)
-        qsort(places, count, sizeof *places, by_array_index);
+    if (!merge_sort(arena, places, count, sizeof *places, by_array_index, NULL))
+        return 0;
     for (size_t i = 0; i < count;) {
         json *array = places[i].array;
         size_t going = 0;
@@ -508,6 +523,8 @@ static size_t drop_places(struct arena *arena, struct place *places, size_t coun
 
 /* Deletes object members immediately, array elements at the end, because deleting shifts indexes. Returns the number
  * of deleted values. */
+enum { CLIMB_WORK = 50 }; /* of looking at the containers around a match */
+
 static size_t delete_matches(struct json_edit *edit)
 {
     struct place *places =
@@ -515,7 +532,7 @@ static size_t delete_matches(struct json_edit *edit)
     struct table *going = table_new();
     size_t dropped = 0;
     size_t count = 0;
-    for (size_t i = 0; i < edit->matches.count; i++) {
+    for (size_t i = 0; i < edit->matches.count && call_goes_on(edit->call, CLIMB_WORK); i++) {
         const struct json_match *match = edit->matches.items[i];
         if (is_going(going, match))
             continue;
@@ -611,7 +628,7 @@ void cmd_json_clear(struct call *call)
     if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_WRITE, MISSING_IS_ERROR, &edit))
         return;
     edit.event = "json.clear";
-    for (size_t i = 0; i < edit.matches.count; i++)
+    for (size_t i = 0; i < edit.matches.count && call_goes_on(call, CLIMB_WORK); i++)
         if (is_there(edit.matches.items[i]))
             count += clear_value(&edit, edit.matches.items[i]);
     reply_int(&call->reply, count);

@@ -2,6 +2,7 @@
  * json_edit.c - opens a document at a path, collects the answers of its matches, writes the document back.
  */
 #include "backend/commands/json.h"
+#include "backend/context/goes_on.h"
 #include "backend/session/notify.h"
 
 static const struct json_layout COMPACT;
@@ -72,6 +73,7 @@ void json_save(struct call *call, struct entry *entry, json *root)
 {
     struct json_text text;
     json_text_init(&text, call->arena);
+    text.limit = call_bulk_bytes_max(call); /* save_text refuses a longer text */
     json_print(&text, root, &COMPACT, 0);
     if (!is_too_deep(call, json_text_bytes(&text), 0))
         save_text(call, entry, json_text_bytes(&text));
@@ -208,12 +210,14 @@ static const struct json_answer *only_answer(const struct json_edit *edit,
     return count && answers[at].kind != ANSWER_NULL ? &answers[at] : NULL;
 }
 
+enum { ANSWER_WORK = 10 };
+
 void json_finish(struct json_edit *edit, json_answer_fn *fn, const char *expected)
 {
     struct call *call = edit->call;
     size_t count = edit->matches.count;
     struct json_answer *answers = arena_alloc(call->arena, (count + 1) * sizeof *answers);
-    for (size_t i = count; i-- > 0 && !call->failed;) {
+    for (size_t i = count; i-- > 0 && call_goes_on(call, ANSWER_WORK) && !call->failed;) {
         answers[i] = (struct json_answer){.kind = ANSWER_NULL};
         fn(edit, edit->matches.items[i], &answers[i]);
     }
@@ -222,7 +226,7 @@ void json_finish(struct json_edit *edit, json_answer_fn *fn, const char *expecte
     const struct json_answer *only = only_answer(edit, answers, count);
     if (!edit->path.is_legacy) {
         reply_array(&call->reply, (int64_t)count);
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count && call_goes_on(call, ANSWER_WORK); i++)
             reply_answer(call, &answers[i]);
     } else if (only) {
         reply_answer(call, only);

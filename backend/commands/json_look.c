@@ -2,6 +2,7 @@
  * json_look.c - JSON commands that describe values: type, RESP form, size.
  */
 #include "backend/commands/json.h"
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "shared/command/command_reply.h"
 
@@ -35,14 +36,18 @@ void cmd_json_type(struct call *call)
         json_finish(&edit, answer_kind, NULL);
 }
 
+enum { VALUE_WORK = 5 };
+
 static void reply_as_resp(struct call *call, const json *value)
 {
     struct json_text text;
+    if (!call_goes_on(call, VALUE_WORK))
+        return;
     switch (json_kind_of(value)) {
     case JSON_KIND_OBJECT:
         reply_array(&call->reply, 1 + 2 * (int64_t)json_length(value));
         reply_status(&call->reply, "{");
-        for (void *it = json_first(value); it; it = json_next(value, it)) {
+        for (void *it = json_first(value); it && !call->failed; it = json_next(value, it)) {
             reply_bulk(&call->reply, json_it_name(it));
             reply_as_resp(call, json_it_value(it));
         }
@@ -50,7 +55,7 @@ static void reply_as_resp(struct call *call, const json *value)
     case JSON_KIND_ARRAY:
         reply_array(&call->reply, 1 + (int64_t)json_length(value));
         reply_status(&call->reply, "[");
-        for (size_t i = 0; i < json_length(value); i++)
+        for (size_t i = 0; i < json_length(value) && !call->failed; i++)
             reply_as_resp(call, json_at(value, i));
         return;
     case JSON_KIND_STRING:
@@ -96,7 +101,7 @@ void cmd_json_resp(struct call *call)
     size_t count = edit.path.is_legacy ? 1 : edit.matches.count;
     if (!edit.path.is_legacy)
         reply_array(&call->reply, (int64_t)count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && !call->failed; i++)
         reply_as_resp(call, edit.matches.items[i]->value);
 }
 

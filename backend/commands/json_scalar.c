@@ -2,6 +2,7 @@
  * json_scalar.c - JSON commands on numbers, strings and booleans in a document.
  */
 #include "backend/commands/json.h"
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
 
@@ -100,6 +101,8 @@ static bool change_place(struct json_edit *edit, const json *amount, bool multip
     return true;
 }
 
+enum { NUMBER_WORK = 20 };
+
 static void change_numbers(struct call *call, bool multiply, const char *event)
 {
     struct json_edit edit;
@@ -118,7 +121,7 @@ static void change_numbers(struct call *call, bool multiply, const char *event)
     if (change_place(&edit, amount, multiply) || !json_begin_tree(&edit, MISSING_IS_ERROR))
         return;
     results = json_new_array();
-    for (size_t i = 0; i < edit.matches.count; i++) {
+    for (size_t i = 0; i < edit.matches.count && call_goes_on(call, NUMBER_WORK); i++) {
         const struct json_match *match = edit.matches.items[i];
         json *result = NULL;
         if (is_json_number(match->value)) {
@@ -132,6 +135,8 @@ static void change_numbers(struct call *call, bool multiply, const char *event)
         if (result || is_array_reply(&edit))
             json_array_add(results, result ? result : json_parse(BYTES("null"), error));
     }
+    if (call->failed)
+        return;
     if (!is_array_reply(&edit) && json_length(results) == 0) {
         if (edit.matches.count)
             call_error_text(call, "ERR wrong type of path value - expected a number");
@@ -168,6 +173,8 @@ static void append_to_string(struct json_edit *edit, const struct json_match *ma
     if (json_kind_of(match->value) != JSON_KIND_STRING)
         return;
     struct bytes old = json_to_string(match->value);
+    if (!call_goes_on(edit->call, (old.len + append->more.len) / 32))
+        return;
     char *text = arena_alloc(edit->call->arena, old.len + append->more.len + 1);
     memcpy(text, old.data, old.len);
     memcpy(text + old.len, append->more.data, append->more.len);

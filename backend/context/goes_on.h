@@ -17,6 +17,13 @@ static inline bool call_goes_on(struct call *call, size_t work)
     return budget_look(call);
 }
 
+/* Counts work that is done whatever the limits are, such as that of the bytes of a row which was read: the next call_goes_on sees it. */
+static inline void call_count_work(struct call *call, size_t work)
+{
+    call->partition->running.budget.work +=
+        (uint32_t)(work < BUDGET_WORK_SLICE ? work : BUDGET_WORK_SLICE);
+}
+
 /* A call begins, before the first of its commands, and ends. */
 static inline void call_begins(struct call *call)
 {

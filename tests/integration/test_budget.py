@@ -62,7 +62,7 @@ def _(run):
             one = check_grown(cluster.backends[0], MEMORY, lambda: client.get('JSON.MGET', 'j', '$[0]'), 'one document')
             many = check_grown(cluster.backends[0], MEMORY, lambda: client.get('JSON.MGET', *['j'] * 40, '$[0]'), '40 times')
             check_equal(many, one * 40, 'the reply')
-            client.get('CONFIG', 'SET', 'command-time-limit', '5000')
+            client.get('CONFIG', 'SET', 'command-time-limit', '5s')
             check_equal(client.get('JSON.MGET', *['j'] * 5000, '$[0]'), one * 5000, 'a document that is given 5000 times')
             client.get('CONFIG', 'SET', 'command-time-limit', '0')
             paths = check_grown(cluster.backends[0], MEMORY, lambda: client.get('JSON.GET', 'j', *['$[*]'] * 8), '8 paths')
@@ -90,6 +90,39 @@ def _(run):
                     check_equal(got, OVER_MEMORY, '%s %s' % (words[0], how))
             check_equal(client.get('DBSIZE'), 0, 'keys')
             check_equal(metric(cluster.backends[0].http('/metrics')[1], 'scree_backend_commands_over_memory_total'), 6, 'the metric')
+
+
+@suite.case('a JSON command that multiplies its matches by its values or bytes ends at command-memory, and has changed nothing')
+def _(run):
+    members = '{%s}' % ','.join('"%s%d":1' % ('m' * 50, i) for i in range(2000))
+    with partition() as cluster:
+        with cluster.partition(0) as client:
+            client.get('JSON.SET', 'arrays', '$', '[%s]' % ','.join(['[]'] * 20000))
+            client.get('JSON.SET', 'objects', '$', '[%s]' % ','.join(['{"x":1}'] * 2000))
+            client.get('JSON.SET', 'texts', '$', '[%s]' % ','.join(['"x"'] * 2000))
+            kept = {key: client.get('JSON.GET', key) for key in ('arrays', 'objects', 'texts')}
+            for words in (('JSON.MERGE', 'objects', '$[*]', members), ('JSON.SET', 'objects', '$[*].' + 'n' * 100000, '1'),
+                          ('JSON.ARRAPPEND', 'arrays', '$[*]', *['1'] * 1000), ('JSON.ARRINSERT', 'arrays', '$[*]', '0', *['1'] * 1000),
+                          ('JSON.STRAPPEND', 'texts', '$[*]', '"%s"' % ('y' * 100000))):
+                got = check_grown(cluster.backends[0], 3 * MEMORY, lambda words=words: text(client.get(*words)), words[0])
+                check_equal(got, OVER_MEMORY, words[0])
+            check_equal({key: client.get('JSON.GET', key) for key in kept}, kept, 'the documents')
+
+
+@suite.case('a JSON command that does much for each match of a path ends at command-time-limit')
+def _(run):
+    zeros = '$[%s]' % ','.join(['0'] * 20000)
+    with partition(**{'command-memory': '1gb'}) as cluster:
+        with cluster.partition(0) as client:
+            client.get('JSON.SET', 'j', '$', '[[%s]]' % ','.join(['0'] * 400000))
+            client.get('JSON.SET', 'equal', '$', '{"a":[%s],"b":[%s],"c":[%s]}' % ((','.join(['0'] * 50000),) * 3))
+            client.get('CONFIG', 'SET', 'command-time-limit', '100ms')
+            for words in (('JSON.ARRPOP', 'j', zeros, '0'), ('JSON.ARRINDEX', 'j', zeros, '1'), ('JSON.ARRINSERT', 'j', zeros, '0', '1'),
+                          ('JSON.GET', 'equal', '$.c[?$.a==$.b]')):
+                got = text(client.get(*words))
+                check(b'command-time-limit' in got, '%s: %r' % (words[0], got[:200]))
+            client.get('CONFIG', 'SET', 'command-time-limit', '0')
+            check_equal(client.get('JSON.ARRTRIM', 'j', '$[0]', '399999', '-1'), [1], 'ARRTRIM of many elements')
 
 
 # ---- memory outside of the arena -----------------------------------------------------------------------------------

@@ -183,6 +183,64 @@ START_TEST(invalid_paths)
 }
 END_TEST
 
+/* `first`, `count` copies of `more`, `last`. */
+static struct bytes repeated(const char *first, const char *more, size_t count, const char *last)
+{
+    size_t len = strlen(first) + strlen(more) * count + strlen(last);
+    char *text = malloc(len + 1);
+    char *to = stpcpy(text, first);
+    for (size_t i = 0; i < count; i++)
+        to = stpcpy(to, more);
+    (void)stpcpy(to, last);
+    return (struct bytes){text, len};
+}
+
+static bool is_path(struct bytes text)
+{
+    char error[JSON_ERROR_MAX];
+    struct json_path path;
+    bool is_good = json_path_parse(&arena, text, &path, error);
+    free((char *)text.data);
+    return is_good;
+}
+
+START_TEST(a_path_of_many_names_takes_memory_for_each_once)
+{
+    enum { NAMES = 2000, BYTES_EACH = 500 };
+    ck_assert(is_path(repeated("$['a'", ",'a'", NAMES, "]")));
+    ck_assert_uint_lt(arena_mark(&arena).bytes, NAMES * BYTES_EACH);
+    ck_assert(!is_path(repeated("$[", "'a',", NAMES, "'a]")));
+    ck_assert(!is_path(repeated("$['", "\\'", NAMES, "")));
+}
+END_TEST
+
+START_TEST(a_filter_of_too_many_terms_is_refused)
+{
+    static const char *const more[] = {"||@", "&&@"};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        ck_assert(is_path(repeated("$[?@", more[i], JSON_FILTER_TERMS_MAX, "]")));
+        ck_assert(!is_path(repeated("$[?@", more[i], JSON_FILTER_TERMS_MAX + 1, "]")));
+        ck_assert(!is_path(repeated("$[?@", more[i], 100000, "]")));
+    }
+    ck_assert(!is_path(repeated("$[", "?@||@,", JSON_FILTER_TERMS_MAX + 1, "0]")));
+}
+END_TEST
+
+START_TEST(containers_are_equal_by_their_contents)
+{
+    static const struct example examples[] = {
+        {"$[?@.a==@.b].n", "1 2 5"},
+        {"$[?@.a!=@.b].n", "3 4 6 7"},
+    };
+    check_examples(
+        "[{\"n\":1,\"a\":[1,{\"x\":\"y\",\"z\":null}],\"b\":[1,{\"z\":null,\"x\":\"y\"}]},"
+        "{\"n\":2,\"a\":{},\"b\":{}},{\"n\":3,\"a\":[1,2],\"b\":[1]},"
+        "{\"n\":4,\"a\":{\"x\":1},\"b\":{\"y\":1}},{\"n\":5,\"a\":[true,1.5],\"b\":[true,1.5]},"
+        "{\"n\":6,\"a\":[1],\"b\":[1.0]},{\"n\":7,\"a\":[\"x\"],\"b\":[\"y\"]}]",
+        examples, sizeof examples / sizeof *examples);
+}
+END_TEST
+
 START_TEST(every_cut_of_a_path_ends)
 {
     static const char path[] = "$.books[?(@.price<$['max'] && !(@.t=='b'))]..tags[-1:0:-1,'x']";
@@ -278,6 +336,9 @@ int main(void)
     tcase_add_test(tcase, descent_goes_containers_first);
     tcase_add_test(tcase, filters);
     tcase_add_test(tcase, invalid_paths);
+    tcase_add_test(tcase, a_path_of_many_names_takes_memory_for_each_once);
+    tcase_add_test(tcase, a_filter_of_too_many_terms_is_refused);
+    tcase_add_test(tcase, containers_are_equal_by_their_contents);
     tcase_add_test(tcase, every_cut_of_a_path_ends);
     tcase_add_test(tcase, the_last_name_can_be_split_off);
     tcase_add_test(tcase, too_many_matches_are_refused);

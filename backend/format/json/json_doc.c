@@ -15,10 +15,13 @@ static _Thread_local struct arena *arena_in_use;
 /* jansson checks its allocations, and is in a function that our code calls only where it checks the result. */
 static _Thread_local bool may_fail;
 
+enum { MALLOC_WORK = 3 };
+
 static void *arena_malloc(size_t size)
 {
-    const struct arena_meter *meter = arena_in_use->meter;
-    return may_fail && meter && meter->is_over ? NULL : arena_alloc(arena_in_use, size);
+    if (may_fail && !arena_goes_on(arena_in_use, MALLOC_WORK + size / 64))
+        return NULL;
+    return arena_alloc(arena_in_use, size);
 }
 
 static json_t *load_text(struct bytes text, json_error_t *reason)
@@ -119,6 +122,7 @@ json *json_parse(struct bytes text, char error[JSON_ERROR_MAX])
     int64_t integer;
     if (number_parse_int64(text, &integer)) /* fast path for JSON.NUMINCRBY */
         return json_new_integer(integer);
+    (void)arena_goes_on(arena_in_use, text.len / 8); /* load_text fails if not */
     if (json_is_too_deep(text, 0)) { /* else jansson's recursion would be too deep */
         (void)snprintf(error, JSON_ERROR_MAX, "recursion limit exceeded: more than %d levels",
                        JSON_DEPTH_MAX);
@@ -244,12 +248,14 @@ static size_t shortest_digits(double value, char digits[32], int *exponent)
  * an exponent. */
 static void print_real(struct json_text *text, double value)
 {
-    enum { PLAIN_DIGITS = 16, ZEROS_MAX = 5 };
+    enum { PLAIN_DIGITS = 16, ZEROS_MAX = 5, REAL_WORK = 50 };
     char digits[32];
     int exponent;
     if (signbit(value))
         add_char(text, '-');
     size_t count = shortest_digits(fabs(value), digits, &exponent);
+    if (!arena_goes_on(text->arena, REAL_WORK))
+        text->limit = 0;
     int point = exponent + 1; /* digits before the point */
     if (point > PLAIN_DIGITS || point <= -ZEROS_MAX) {
         add_char(text, digits[0]);
@@ -382,11 +388,6 @@ const char *json_kind_name(const json *value)
     return names[json_kind_of(value)];
 }
 
-bool json_equals(const json *a, const json *b)
-{
-    return json_equal(a, b);
-}
-
 /* jansson returns NULL only when memory is exhausted, and then the arena ends the process. */
 static json *made(json_t *value)
 {
@@ -464,9 +465,23 @@ void json_array_add(json *array, json *value)
     CHECK(json_array_append(array, value) == 0);
 }
 
-void json_array_add_at(json *array, size_t index, json *value)
+void json_array_insert_all(json *array, size_t at, json *const *values, size_t count)
 {
-    CHECK(json_array_insert(array, index, value) == 0);
+    size_t len = json_array_size(array);
+    for (size_t i = 0; i < count; i++)
+        json_array_add(array, values[i]);
+    for (size_t i = len; i-- > at;)
+        json_array_put(array, i + count, json_array_get(array, i));
+    for (size_t i = 0; i < count; i++)
+        json_array_put(array, at + i, values[i]);
+}
+
+void json_array_keep(json *array, size_t from, size_t count)
+{
+    for (size_t i = 0; i < count && from; i++)
+        json_array_put(array, i, json_array_get(array, from + i));
+    for (size_t len = json_array_size(array); len > count; len--)
+        json_array_drop(array, len - 1);
 }
 
 void json_array_drop(json *array, size_t index)

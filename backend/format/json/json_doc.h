@@ -73,7 +73,8 @@ void json_print_string(struct json_text *text, struct bytes string);
 enum json_kind json_kind_of(const json *value);
 /* "object", "array", "string", "integer", "number", "boolean", "null" */
 const char *json_kind_name(const json *value);
-bool json_equals(const json *a, const json *b);
+/* Have the values equal kinds and contents? False, too, if the arena's meter is over. */
+bool json_equals(const struct arena *arena, const json *a, const json *b);
 
 json *json_new_integer(int64_t value);
 json *json_new_real(double value); /* finite */
@@ -91,7 +92,10 @@ json *json_at(const json *array, size_t index);
 json *json_member(const json *object, struct bytes name); /* NULL: there is none */
 void json_array_put(json *array, size_t index, json *value);
 void json_array_add(json *array, json *value);
-void json_array_add_at(json *array, size_t index, json *value);
+/* Inserts `count` values before the element `at`. */
+void json_array_insert_all(json *array, size_t at, json *const *values, size_t count);
+/* Keeps the `count` elements from `from` on; there are so many. */
+void json_array_keep(json *array, size_t from, size_t count);
 void json_array_drop(json *array, size_t index);
 /* Removes elements; `indexes` are ascending and different. */
 void json_array_drop_all(json *array, const size_t *indexes, size_t count);

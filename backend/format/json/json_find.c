@@ -9,16 +9,27 @@
 
 enum {
     VISITS_MAX = 1 << 23, /* values that one path may visit */
-    VISITS_COUNTED = 256, /* visits per call of arena_goes_on */
-    VISIT_WORK = 5,
+    VISIT_WORK = 5,       /* in units of 10 ns */
+    COMPARE_WORK = 2,
+    WORK_COUNTED = 1000, /* work per call of arena_goes_on */
 };
 
 struct search {
     struct arena *arena;
     json *root;
     uint64_t visits;
-    bool is_over; /* VISITS_MAX or JSON_MATCHES_MAX is exceeded */
+    size_t work;  /* since the last call of arena_goes_on */
+    bool is_over; /* VISITS_MAX or JSON_MATCHES_MAX is exceeded, or the arena's meter is over */
 };
+
+static void count_work(struct search *search, size_t work)
+{
+    search->work += work;
+    if (search->work < WORK_COUNTED)
+        return;
+    search->is_over |= !arena_goes_on(search->arena, search->work);
+    search->work = 0;
+}
 
 static struct json_match *match_new(struct search *search, json *value,
                                     const struct json_match *parent)
@@ -26,8 +37,7 @@ static struct json_match *match_new(struct search *search, json *value,
     struct json_match *match = arena_alloc(search->arena, sizeof *match);
     *match = (struct json_match){.value = value, .parent = parent};
     search->is_over |= ++search->visits > VISITS_MAX;
-    if (search->visits % VISITS_COUNTED == 0)
-        search->is_over |= !arena_goes_on(search->arena, VISITS_COUNTED * VISIT_WORK);
+    count_work(search, VISIT_WORK);
     return match;
 }
 
@@ -94,13 +104,25 @@ static bool order_of(const json *a, const json *b, int *order)
     return true;
 }
 
-static bool compare_values(const json *a, const json *b, enum filter_operator operator)
+/* Work of a comparison of two values, except for that of containers, which json_equals counts. */
+static size_t work_of(const json *a, const json *b)
+{
+    if (json_kind_of(a) != JSON_KIND_STRING || json_kind_of(b) != JSON_KIND_STRING)
+        return COMPARE_WORK;
+    size_t len = json_to_string(a).len;
+    size_t other = json_to_string(b).len;
+    return COMPARE_WORK + (len < other ? len : other) / 64;
+}
+
+static bool compare_values(struct search *search, const json *a, const json *b,
+                           enum filter_operator operator)
 {
     int order;
     if (!a || !b)
         return operator== OP_NE && a != b;
+    count_work(search, work_of(a, b));
     if (!order_of(a, b, &order)) {
-        bool equal = json_equals(a, b);
+        bool equal = json_equals(search->arena, a, b);
         return (operator== OP_EQ && equal) || (operator== OP_NE && !equal);
     }
     switch (operator) {
@@ -120,8 +142,10 @@ static bool compare_values(const json *a, const json *b, enum filter_operator op
     return order >= 0;
 }
 
+/* Its recursion is as deep as the path has terms: JSON_FILTER_TERMS_MAX and JSON_FILTER_DEPTH_MAX. */
 static bool filter_holds(struct search *search, const struct json_filter *filter, json *current)
 {
+    count_work(search, 1);
     switch (filter->kind) {
     case FILTER_OR:
         return filter_holds(search, filter->a, current) || filter_holds(search, filter->b, current);
@@ -134,8 +158,9 @@ static bool filter_holds(struct search *search, const struct json_filter *filter
     case FILTER_COMPARE:
         break;
     }
-    return compare_values(operand_value(search, &filter->left, current),
-                          operand_value(search, &filter->right, current), filter->operator);
+    json *left = operand_value(search, &filter->left, current);
+    json *right = operand_value(search, &filter->right, current);
+    return compare_values(search, left, right, filter->operator);
 }
 
 /* ---- selectors ---- */
@@ -298,6 +323,7 @@ static void select_deep(struct search *search, const struct json_match *match,
     select_children(search, match, NULL, &children);
     for (size_t i = 0; i < children.count && !search->is_over; i++) {
         search->visits += segment->count - 1;
+        count_work(search, segment->count);
         for (uint32_t j = 0; j < segment->count && !search->is_over; j++)
             if (selects(search, &segment->selectors[j], children.items[i]))
                 matches_add(search, to, children.items[i]);

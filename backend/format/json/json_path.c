@@ -13,6 +13,7 @@ struct parser {
     struct bytes text;
     size_t at;
     unsigned depth; /* of nested filters */
+    unsigned terms; /* && and || so far */
     char *error;
 };
 
@@ -59,32 +60,45 @@ static bool read_name(struct parser *parser, struct bytes *name)
     return name->len || path_error(parser, "expected a name");
 }
 
+/* Finds the quote that closes the text which begins here. False: there is none. */
+static bool find_closing_quote(const struct parser *parser, size_t *end)
+{
+    const struct bytes *text = &parser->text;
+    for (*end = parser->at + 1; *end < text->len; ++*end) {
+        if (text->data[*end] == text->data[parser->at])
+            return true;
+        *end += text->data[*end] == '\\';
+    }
+    return false;
+}
+
+static char unescaped(char c)
+{
+    static const char escapes[] = "b\bf\fn\nr\rt\t";
+    for (const char *at = escapes; *at; at += 2)
+        if (*at == c)
+            return at[1];
+    return c;
+}
+
 /* Reads a quoted text; a backslash quotes the next character, except in \n and similar escapes. */
 static bool read_quoted(struct parser *parser, struct bytes *text)
 {
-    static const char escapes[] = "b\bf\fn\nr\rt\t";
-    char quote = peek(parser);
-    char *to = arena_alloc(parser->arena, parser->text.len + 1);
-    size_t len = 0;
-    for (parser->at++; parser->at < parser->text.len; parser->at++) {
-        char c = peek(parser);
-        if (c == quote) {
-            parser->at++;
-            *text = (struct bytes){to, len};
-            return true;
-        }
-        if (c == '\\' && parser->at + 1 < parser->text.len) {
-            parser->at++;
-            c = peek(parser);
-            for (const char *at = escapes; *at; at += 2)
-                if (*at == c) {
-                    c = at[1];
-                    break;
-                }
-        }
-        to[len++] = c;
+    size_t end;
+    if (!find_closing_quote(parser, &end)) {
+        parser->at = parser->text.len;
+        return path_error(parser, "a quote is not closed");
     }
-    return path_error(parser, "a quote is not closed");
+    char *to = arena_alloc(parser->arena, end - parser->at);
+    size_t len = 0;
+    for (parser->at++; parser->at < end; parser->at++) {
+        bool is_escaped = peek(parser) == '\\';
+        parser->at += is_escaped;
+        to[len++] = is_escaped ? unescaped(peek(parser)) : peek(parser);
+    }
+    parser->at++;
+    *text = (struct bytes){to, len};
+    return true;
 }
 
 static bool read_integer(struct parser *parser, int64_t *value)
@@ -159,6 +173,9 @@ static bool read_selector(struct parser *parser, struct json_selector *selector)
                                : path_error(parser, "expected a name, an index, * or a filter");
 }
 
+enum { SELECTOR_WORK = 10 };
+
+/* False: the arena's meter is over. */
 static bool append_selector(struct parser *parser, struct json_segment *segment,
                             const struct json_selector *selector)
 {
@@ -170,7 +187,7 @@ static bool append_selector(struct parser *parser, struct json_segment *segment,
         segment->selectors = more;
     }
     segment->selectors[segment->count++] = *selector;
-    return true;
+    return arena_goes_on(parser->arena, SELECTOR_WORK) || path_error(parser, "parsing ended");
 }
 
 static bool read_bracket(struct parser *parser, struct json_segment *segment)
@@ -208,22 +225,37 @@ static bool read_segment(struct parser *parser, struct json_segment *segment)
     return read_bracket(parser, segment);
 }
 
+static void append_segment(struct parser *parser, const struct json_segment *segment,
+                           struct json_segment **segments, uint32_t *count)
+{
+    if ((*count & (*count - 1)) == 0) { /* full at each power of two */
+        size_t cap = *count ? *count * 2UL : 1;
+        struct json_segment *more = arena_alloc(parser->arena, cap * sizeof *more);
+        if (*count)
+            memcpy(more, *segments, *count * sizeof *more);
+        *segments = more;
+    }
+    (*segments)[(*count)++] = *segment;
+}
+
 /* Reads all segments. `bare_name`: the first may be a name without a dot. */
 static bool read_segments(struct parser *parser, bool bare_name, struct json_segment **segments,
                           uint32_t *count)
 {
-    *segments = arena_alloc(parser->arena, JSON_SEGMENTS_MAX * sizeof **segments);
+    struct json_segment segment = {0};
+    *segments = NULL;
     *count = 0;
     if (bare_name) {
-        (*segments)[0] = (struct json_segment){0};
-        if (!read_dotted(parser, &(*segments)[(*count)++]))
+        if (!read_dotted(parser, &segment))
             return false;
+        append_segment(parser, &segment, segments, count);
     }
     while (peek(parser) == '.' || peek(parser) == '[') {
         if (*count == JSON_SEGMENTS_MAX)
             return path_error(parser, "the path is too long");
-        if (!read_segment(parser, &(*segments)[(*count)++]))
+        if (!read_segment(parser, &segment))
             return false;
+        append_segment(parser, &segment, segments, count);
     }
     return true;
 }
@@ -330,6 +362,8 @@ static bool read_chain(struct parser *parser, const char *word, enum filter_kind
     if (!read(parser, filter))
         return false;
     for (skip_spaces(parser); accept_word(parser, word); skip_spaces(parser)) {
+        if (++parser->terms > JSON_FILTER_TERMS_MAX)
+            return path_error(parser, "the filter has too many terms");
         struct json_filter *a = filter_new(parser);
         struct json_filter *b = filter_new(parser);
         *a = *filter;

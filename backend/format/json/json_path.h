@@ -18,6 +18,8 @@
 enum {
     JSON_SEGMENTS_MAX = 128,
     JSON_FILTER_DEPTH_MAX = 32,
+    JSON_FILTER_TERMS_MAX =
+        1024, /* && and || in one path: each is a level of recursion when the filter is evaluated */
     JSON_MATCHES_MAX = 1 << 20, /* matches of one path: ".." can match a value repeatedly */
 };
 
