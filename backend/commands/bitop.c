@@ -215,7 +215,7 @@ static bool store_fragments(struct bitop *bitop, struct entry *entry)
         size_t len = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
         if (!window_fill(bitop, start, len))
             return false;
-        for (size_t at = 0; at < len; at += FRAGMENT_BYTES) {
+        for (size_t at = 0; at < len && !bitop->call->failed; at += FRAGMENT_BYTES) {
             size_t size = len - at < FRAGMENT_BYTES ? len - at : FRAGMENT_BYTES;
             text_put_fragment(bitop->call, entry, (uint32_t)((start + at) / FRAGMENT_BYTES),
                               (struct bytes){bitop->result + at, size});

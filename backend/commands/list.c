@@ -135,7 +135,7 @@ static void push_elements(struct call *call, enum list_end end, bool must_exist)
     }
     if (!entry.exists)
         entry_create(call, &entry, TYPE_LIST);
-    for (uint32_t i = 2; i < call->argc; i++)
+    for (uint32_t i = 2; i < call->argc && !call->failed; i++)
         list_push_end(call, &entry, end, call->argv[i]);
     entry_save(call, &entry);
     call_changes(call, (int64_t)call->argc - 3);

@@ -89,8 +89,11 @@ static bool load_elements(struct entry *entry, struct source *source)
 {
     struct bytes element;
     enum rdb_pack result;
-    while ((result = source_next(source, &element)) == RDB_PACK_ELEMENT)
+    while ((result = source_next(source, &element)) == RDB_PACK_ELEMENT) {
         list_push_end(source->call, entry, LIST_TAIL, element);
+        if (source->call->failed)
+            return false;
+    }
     return result == RDB_PACK_END;
 }
 
@@ -102,7 +105,7 @@ static bool load_quicklist(struct call *call, struct entry *entry, struct rdb_re
     uint64_t nodes;
     if (!rdb_read_length(reader, &nodes))
         return false;
-    for (; nodes > 0; nodes--) {
+    for (; nodes > 0 && !call->failed; nodes--) {
         struct source source;
         struct bytes element;
         uint64_t container = PACKED;

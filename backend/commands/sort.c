@@ -10,6 +10,7 @@
 #include "backend/commands/list.h"
 #include "backend/commands/types.h"
 #include "backend/context/config_snapshot.h"
+#include "backend/context/goes_on.h"
 #include "backend/context/partition.h"
 #include "backend/dispatch/cluster_gate.h"
 #include "backend/dispatch/handlers.h"
@@ -319,7 +320,7 @@ static void result_reply(struct call *call, const struct sort *sort)
     uint64_t each = sort->gets_count ? sort->gets_count : 1;
     struct bytes value;
     reply_array(&call->reply, (int64_t)((sort->end - sort->first) * each));
-    for (uint64_t i = sort->first; i < sort->end; i++) {
+    for (uint64_t i = sort->first; i < sort->end && call_goes_on(call, BUDGET_ROW); i++) {
         if (!sort->gets_count)
             reply_bulk(&call->reply, sort->elements[i].text);
         for (uint32_t get = 0; get < sort->gets_count; get++) {
@@ -373,7 +374,7 @@ static void result_store(struct call *call, struct sort *sort)
     reply_int(&call->reply, (int64_t)count);
     if (count) {
         entry_create(call, &entry, TYPE_LIST);
-        for (uint64_t i = 0; i < count; i++)
+        for (uint64_t i = 0; i < count && !call->failed; i++)
             list_push_end(call, &entry, LIST_TAIL, texts[i]);
         entry_save(call, &entry);
         call_changes(call, (int64_t)count - 1);

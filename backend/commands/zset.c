@@ -7,6 +7,7 @@
 #include "backend/commands/zset.h"
 
 #include "backend/commands/scan.h"
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/rank/range_bound.h"
 #include "backend/rank/rank.h"
@@ -116,7 +117,7 @@ bool zset_remove_rows(struct call *call, struct entry *entry, const struct zset_
     }
     struct rank_edit edit;
     rank_edit_begin(&edit, call, entry, CF_ZSET_SCORE);
-    for (uint64_t i = 0; i < rows->count; i++) {
+    for (uint64_t i = 0; i < rows->count && !call->failed; i++) {
         struct bytes place = zset_place(call, rows->row[i].score, rows->row[i].member);
         sub_delete(call, entry, CF_DATA, rows->row[i].member);
         sub_delete(call, entry, CF_ZSET_SCORE, place);
@@ -139,7 +140,7 @@ void zset_store(struct call *call, struct bytes key, const struct zset_rows *row
         return;
     if (rows->count) {
         entry_create(call, &entry, TYPE_ZSET);
-        for (uint64_t i = 0; i < rows->count; i++) {
+        for (uint64_t i = 0; i < rows->count && !call->failed; i++) {
             const struct zset_row *row = &rows->row[i];
             put_score(call, &entry, row->member, row->score);
             sub_put(call, &entry, CF_ZSET_SCORE, zset_place(call, row->score, row->member),
@@ -187,7 +188,7 @@ void zset_reply_row(struct reply *reply, struct bytes member, double score, bool
 void zset_rows_reply(struct call *call, const struct zset_rows *rows, bool with_scores)
 {
     reply_array(&call->reply, zset_reply_count(call, rows->count, with_scores));
-    for (uint64_t i = 0; i < rows->count; i++)
+    for (uint64_t i = 0; i < rows->count && call_goes_on(call, BUDGET_ROW); i++)
         zset_reply_row(&call->reply, rows->row[i].member, rows->row[i].score, with_scores);
 }
 

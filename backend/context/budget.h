@@ -47,6 +47,8 @@ enum {
     BUDGET_WORK_SLICE = 100000,
     BUDGET_WORK_OVER = 1 << 30, /* the next row or piece of work ends the command */
     BUDGET_ROW = 30,            /* work of a row, besides its bytes */
+    BUDGET_BYTES = 64,          /* bytes of a row per unit of work */
+    BUDGET_ITERATOR = 1000,     /* work of opening an iterator over rows */
 };
 
 /* Limits of the call's namespace; 0: as for all. */

@@ -42,6 +42,7 @@ static int row_get_hashed(struct call *call, const struct entry *entry, enum cf 
     if (slice.pin)
         pin_value(call->partition, &slice);
     *value = slice_bytes(&slice);
+    call_count_work(call, value->len / BUDGET_BYTES);
     return OK;
 }
 

@@ -69,7 +69,7 @@ static struct bytes sub_key_in(struct call *call, struct entry *entry, struct by
 static bool may_put_row(struct call *call, const struct entry *entry, size_t bytes)
 {
     bool may = (entry->meta.type == TYPE_BITMAP || call_may_write_more(call)) &&
-               call_goes_on(call, BUDGET_ROW + bytes / 64);
+               call_goes_on(call, BUDGET_ROW + bytes / BUDGET_BYTES);
     if (!may)
         overlay_stamp_all(call->partition->overlay);
     return may;
@@ -123,6 +123,7 @@ static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, bo
     it->iter = sub_rows_open(call, entry, cf, NOTHING);
     it->is_missing = !it->iter;
     budget_hold(&call->partition->running.budget, ITER_BYTES);
+    call_count_work(call, BUDGET_ITERATOR);
     if (!with_ttls)
         return;
     it->ttls = sub_rows_open(call, entry, CF_RANK, encode_field_ttl(call->arena, NOTHING));
@@ -218,6 +219,7 @@ static bool iter_step(struct sub_iter *it)
     struct bytes key = overlay_iter_key(it->iter);
     it->sub = (struct bytes){key.data + it->prefix_len, key.len - it->prefix_len};
     it->value = overlay_iter_value(it->iter);
+    call_count_work(it->call, it->value.len / BUDGET_BYTES);
     return true;
 }
 

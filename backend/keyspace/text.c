@@ -246,7 +246,7 @@ static void spill(struct call *call, struct entry *entry)
     entry_create(call, entry, TYPE_BITMAP);
     entry->meta.expire_ms = expire_ms;
     entry->meta.size = value.len;
-    for (size_t at = 0; at < value.len; at += FRAGMENT_BYTES)
+    for (size_t at = 0; at < value.len && !call->failed; at += FRAGMENT_BYTES)
         text_put_fragment(call, entry, (uint32_t)(at / FRAGMENT_BYTES),
                           (struct bytes){value.data + at, smaller(value.len - at, FRAGMENT_BYTES)});
 }
