@@ -5,6 +5,7 @@
  * value that is too short grows up to the last bit to be written, even if this write then fails because of OVERFLOW
  * FAIL.
  */
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/format/bits.h"
 #include "backend/keyspace/text.h"
@@ -103,14 +104,17 @@ static bool plan_parse(struct call *call, struct plan *plan)
     return true;
 }
 
-/* Runs one operation and replies. False: the store failed. */
+enum { OPERATION_WORK = 10 };
+
+/* Runs one operation and replies. False: the store failed, or the call must end. */
 static bool operation_run(struct call *call, struct entry *entry, const struct operation *operation,
                           struct plan *plan)
 {
     char data[FIELD_BYTES_MAX];
     unsigned at = (unsigned)(operation->offset % 8);
     int64_t value;
-    if (!text_copy(call, entry, operation->offset / 8, sizeof data, data))
+    if (!call_goes_on(call, OPERATION_WORK) ||
+        !text_copy(call, entry, operation->offset / 8, sizeof data, data))
         return false;
     int64_t old = field_read(data, at, operation->type);
     if (operation->verb == VERB_GET) {

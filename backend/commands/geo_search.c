@@ -4,6 +4,7 @@
  *   shape ─► cells that cover it (geohash.h) ─► iterate over the scores of each cell ─► places inside ─► sort, limit
  */
 #include "backend/commands/geo.h"
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
 #include "shared/command/arguments.h"
@@ -266,6 +267,7 @@ static bool search_cell(struct call *call, struct search *search, struct geo_cel
     struct bytes to = zset_bound(call, (double)cell.to, false);
     zset_iter_init(call, &search->entry, from, to, false, &iter);
     while (places->count < max && zset_iter_next(&iter)) {
+        call_count_work(call, search->shape.corners_count);
         struct place place = {.row = {iter.member, iter.score}, .point = geo_of_score(iter.score)};
         if (geo_contains(&search->shape, place.point, &place.distance))
             places_add(call, places, place);
@@ -319,7 +321,7 @@ static void reply_places(struct call *call, const struct search *search,
 {
     int64_t details = search->with_distance + search->with_hash + search->with_point;
     reply_array(&call->reply, (int64_t)places->count);
-    for (uint64_t i = 0; i < places->count; i++) {
+    for (uint64_t i = 0; i < places->count && call_goes_on(call, BUDGET_ROW); i++) {
         const struct place *place = &places->place[i];
         if (details)
             reply_array(&call->reply, 1 + details);

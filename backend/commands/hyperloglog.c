@@ -67,6 +67,9 @@ static bool hll_store(struct call *call, struct entry *entry, struct hll *hll)
 
 /* ---- PFADD ---- */
 
+/* Work of an element, besides its bytes: a sparse value's runs are read from the first on. */
+enum { DENSE_WORK = 10, SPARSE_WORK = 50 };
+
 /* Adds the elements to a dense value in place. False: an error was replied. */
 static bool add_in_place(struct call *call, struct entry *entry, char *header, int64_t *changed)
 {
@@ -74,6 +77,8 @@ static bool add_in_place(struct call *call, struct entry *entry, char *header, i
         uint32_t index;
         uint8_t rank;
         char bytes[2];
+        if (!call_goes_on(call, DENSE_WORK + call->argv[i].len / 64))
+            return false;
         hll_hash(call->argv[i], &index, &rank);
         struct hll_place place = hll_place(index);
         if (!text_copy(call, entry, place.byte, place.bytes, bytes))
@@ -101,6 +106,8 @@ static bool add_in_memory(struct call *call, struct entry *entry, int64_t *chang
     for (uint32_t i = 2; i < call->argc; i++) {
         uint32_t index;
         uint8_t rank;
+        if (!call_goes_on(call, SPARSE_WORK + call->argv[i].len / 64))
+            return false;
         hll_hash(call->argv[i], &index, &rank);
         enum hll_change change = hll_raise(&hll, index, rank, bytes_max);
         if (change == HLL_BAD) {

@@ -1,10 +1,11 @@
 #include "backend/commands/sample.h"
 
+#include "backend/context/goes_on.h"
 #include "backend/rank/rank.h"
 #include "shared/check.h"
+#include "shared/merge_sort.h"
 
-#include <stdlib.h>
-
+enum { DRAW_WORK = 3 };
 enum { STEPS_MAX = 512 }; /* rows further ahead are found with the ranks instead of one by one */
 
 /* ---- arguments ---- */
@@ -50,15 +51,19 @@ bool sample_bound(struct call *call, const struct entry *entry, struct sample_wi
 
 /* ---- rows ---- */
 
-static int by_row(const void *a, const void *b)
+/* merge_compare_fn */
+static int by_row(const void *a, const void *b, void *owner)
 {
+    (void)owner;
     const struct sample *x = a;
     const struct sample *y = b;
     return (x->row > y->row) - (x->row < y->row);
 }
 
-static int by_request_order(const void *a, const void *b)
+/* merge_compare_fn */
+static int by_request_order(const void *a, const void *b, void *owner)
 {
+    (void)owner;
     const struct sample *x = a;
     const struct sample *y = b;
     return (x->at > y->at) - (x->at < y->at);
@@ -83,6 +88,14 @@ static bool iter_to(struct sub_iter *it, enum cf cf, uint64_t wanted, uint64_t *
     return true;
 }
 
+/* False: the call must end. */
+static bool sort_picks(struct call *call, struct sample *picks, uint64_t count,
+                       merge_compare_fn *compare)
+{
+    return merge_sort(call->arena, picks, count, sizeof *picks, compare, NULL) &&
+           call_goes_on(call, 0);
+}
+
 /* Reads the rows of `picks`, which are sorted by row. */
 static bool fetch(struct call *call, struct entry *entry, enum cf cf, struct sample *picks,
                   uint64_t count)
@@ -92,12 +105,13 @@ static bool fetch(struct call *call, struct entry *entry, enum cf cf, struct sam
     bool good = true;
     sub_iter_init(call, entry, cf, BYTES(""), &it);
     for (uint64_t i = 0; good && i < count; i++) {
+        good = call_goes_on(call, 1);
         if (i > 0 && picks[i].row == picks[i - 1].row) {
             picks[i].sub = picks[i - 1].sub;
             picks[i].value = picks[i - 1].value;
             continue;
         }
-        good = iter_to(&it, cf, picks[i].row, &row);
+        good = good && iter_to(&it, cf, picks[i].row, &row);
         if (good) {
             picks[i].sub = arena_copy(call->arena, it.sub);
             picks[i].value = arena_copy(call->arena, it.value);
@@ -125,9 +139,8 @@ static bool numbers_add(struct numbers *numbers, uint64_t number)
     return true;
 }
 
-struct sample *sample_distinct(struct call *call, struct entry *entry, enum cf cf, uint64_t count)
+struct sample *sample_draw(struct call *call, uint64_t size, uint64_t count)
 {
-    uint64_t size = entry->meta.size;
     struct sample *picks = arena_alloc(call->arena, (count + 1) * sizeof *picks);
     struct numbers numbers = {.mask = 15};
     CHECK(count <= size);
@@ -137,6 +150,8 @@ struct sample *sample_distinct(struct call *call, struct entry *entry, enum cf c
     memset(numbers.slots, 0xff, (numbers.mask + 1) * sizeof *numbers.slots);
     /* Floyd's sampling: Bentley, "Programming pearls: a sample of brilliance", CACM 30(9), 1987. */
     for (uint64_t i = 0; i < count; i++) {
+        if (!call_goes_on(call, DRAW_WORK))
+            return NULL;
         uint64_t last = size - count + i;
         uint64_t row = call_random(call) % (last + 1);
         if (!numbers_add(&numbers, row)) {
@@ -145,8 +160,13 @@ struct sample *sample_distinct(struct call *call, struct entry *entry, enum cf c
         }
         picks[i] = (struct sample){.row = row};
     }
-    qsort(picks, count, sizeof *picks, by_row);
-    return fetch(call, entry, cf, picks, count) ? picks : NULL;
+    return sort_picks(call, picks, count, by_row) ? picks : NULL;
+}
+
+struct sample *sample_distinct(struct call *call, struct entry *entry, enum cf cf, uint64_t count)
+{
+    struct sample *picks = sample_draw(call, entry->meta.size, count);
+    return picks && fetch(call, entry, cf, picks, count) ? picks : NULL;
 }
 
 struct sample *sample_repeated(struct call *call, struct entry *entry, enum cf cf, uint64_t count)
@@ -155,9 +175,7 @@ struct sample *sample_repeated(struct call *call, struct entry *entry, enum cf c
     CHECK(count <= SAMPLE_REPEATS_MAX);
     for (uint64_t i = 0; i < count; i++)
         picks[i] = (struct sample){.row = call_random(call) % entry->meta.size, .at = i};
-    qsort(picks, count, sizeof *picks, by_row);
-    if (!fetch(call, entry, cf, picks, count))
+    if (!sort_picks(call, picks, count, by_row) || !fetch(call, entry, cf, picks, count))
         return NULL;
-    qsort(picks, count, sizeof *picks, by_request_order);
-    return picks;
+    return sort_picks(call, picks, count, by_request_order) ? picks : NULL;
 }

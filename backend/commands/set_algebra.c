@@ -62,8 +62,8 @@ static bool sources_open(struct call *call, uint32_t first, uint32_t count, bool
             return false;
         if (equal[i] != i && !is_first_again)
             continue; /* it was opened for its hit or miss, which Redis counts each time */
-        sources->count++;
         sources->missing += !entry->exists;
+        sources->count += entry->exists || i == 0; /* others that are missing change nothing */
     }
     return true;
 }
@@ -166,7 +166,7 @@ static bool unite(struct call *call, struct sources *sources, struct members *me
 static void reply_members(struct call *call, const struct members *members)
 {
     reply_set(&call->reply, (int64_t)members->count);
-    for (uint64_t i = 0; i < members->count; i++)
+    for (uint64_t i = 0; i < members->count && call_goes_on(call, BUDGET_ROW); i++)
         reply_bulk(&call->reply, members->items[i]);
 }
 
@@ -185,7 +185,7 @@ static void store_members(struct call *call, const struct members *members, cons
         return;
     }
     entry_create(call, &entry, TYPE_SET);
-    for (uint64_t i = 0; i < members->count; i++)
+    for (uint64_t i = 0; i < members->count && !call->failed; i++)
         sub_put(call, &entry, CF_DATA, members->items[i], NOTHING);
     entry.meta.size = members->count;
     if (!rank_build(call, &entry, CF_DATA))

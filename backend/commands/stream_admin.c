@@ -170,26 +170,49 @@ void cmd_xgroup_createconsumer(struct call *call)
     call_changes(call, 1);
 }
 
-/* Deletes the consumer's pending entries and its row. */
+enum { DROPPED_AT_ONCE = 256 };
+
+/* Reads ids that are pending for the consumer, from `from` on. Returns their number; 0: there are none, or the store failed. */
+static uint32_t given_read(struct call *call, struct entry *entry, const struct stream_group *group,
+                           const struct stream_consumer *consumer, struct stream_id from,
+                           struct stream_id ids[DROPPED_AT_ONCE])
+{
+    struct sub_iter it;
+    uint32_t count = 0;
+    sub_iter_init(call, entry, CF_DATA, given_row_key(call, group->name, consumer->name, from),
+                  &it);
+    while (count < DROPPED_AT_ONCE && sub_iter_next(&it) &&
+           given_row_read(&it, group->name, consumer->name, &ids[count]))
+        count++;
+    return sub_iter_fini(&it) ? count : 0;
+}
+
+static bool pending_error(struct call *call)
+{
+    if (!call->failed)
+        call_error(call, ERR_STORE);
+    return false;
+}
+
+/* Deletes the consumer's pending entries and its row. Each iteration begins behind the rows that the one before deleted. */
 static bool consumer_drop(struct call *call, struct entry *entry, struct stream_group *group,
                           struct stream_consumer *consumer)
 {
+    struct stream_id ids[DROPPED_AT_ONCE];
+    struct stream_id from = STREAM_ID_MIN;
     while (consumer->pending) {
-        struct sub_iter it;
-        struct stream_id id;
-        struct stream_pending pending;
-        sub_iter_init(call, entry, CF_DATA,
-                      given_row_key(call, group->name, consumer->name, STREAM_ID_MIN), &it);
-        bool good = sub_iter_next(&it) && given_row_read(&it, group->name, consumer->name, &id);
-        if (!sub_iter_fini(&it))
-            return false;
-        if (!good || pending_find(call, entry, group->name, id, &pending) != OK) {
-            if (!call->failed)
-                call_error(call, ERR_STORE);
-            return false;
+        uint32_t count = given_read(call, entry, group, consumer, from, ids);
+        for (uint32_t i = 0; i < count; i++) {
+            struct stream_pending pending;
+            if (pending_find(call, entry, group->name, ids[i], &pending) != OK)
+                return pending_error(call);
+            if (!pending_drop(call, entry, group, consumer, ids[i], &pending))
+                return false;
         }
-        if (!pending_drop(call, entry, group, consumer, id, &pending))
-            return false;
+        if (count == 0)
+            return pending_error(call);
+        from = ids[count - 1];
+        (void)stream_id_next(&from);
     }
     sub_delete(call, entry, CF_DATA, consumer_row_key(call, group->name, consumer->name));
     group->consumers--;

@@ -399,10 +399,11 @@ bool rows_drop(struct call *call, struct entry *entry, struct bytes prefix)
 {
     enum { BATCH = 1024 };
     struct bytes subs[BATCH];
+    struct bytes from = prefix; /* then the last row that was deleted */
     for (size_t count = BATCH; count == BATCH;) {
         struct sub_iter it;
         count = 0;
-        sub_iter_init(call, entry, CF_DATA, prefix, &it);
+        sub_iter_init(call, entry, CF_DATA, from, &it);
         while (count < BATCH && sub_iter_next(&it) && it.sub.len >= prefix.len &&
                memcmp(it.sub.data, prefix.data, prefix.len) == 0)
             subs[count++] = arena_copy(call->arena, it.sub);
@@ -410,6 +411,7 @@ bool rows_drop(struct call *call, struct entry *entry, struct bytes prefix)
             return false;
         for (size_t i = 0; i < count; i++)
             sub_delete(call, entry, CF_DATA, subs[i]);
+        from = count ? subs[count - 1] : prefix;
     }
     return true;
 }

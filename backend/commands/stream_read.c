@@ -9,6 +9,7 @@
  * When there are no entries and BLOCK was given, the client blocks; when a key changes, the command runs again for
  * this key.
  */
+#include "backend/commands/equal_words.h"
 #include "backend/commands/stream_claimable.h"
 #include "backend/dispatch/blocking.h"
 #include "backend/dispatch/handlers.h"
@@ -21,7 +22,8 @@ struct source {
     struct bytes key;
     struct entry entry;
     struct stream_id after;
-    bool is_new; /* id ">": new entries */
+    bool is_new;      /* id ">": new entries */
+    bool is_repeated; /* an earlier argument names this stream for new entries, too */
     struct stream_group group;
     struct stream_claimable claimable; /* with CLAIM and the id ">" */
 };
@@ -223,6 +225,17 @@ static bool open_source(struct call *call, struct source *source)
            refuse_read(call, "UNBLOCKED the stream key no longer exists");
 }
 
+static void mark_repeated(struct call *call, struct read *read)
+{
+    const uint32_t *first = first_of_equal(call->arena, call->argv + read->keys_at, read->streams);
+    bool *is_read = arena_alloc(call->arena, read->streams * sizeof *is_read);
+    memset(is_read, 0, read->streams * sizeof *is_read);
+    for (uint32_t i = 0; i < read->streams; i++) {
+        read->sources[i].is_repeated = read->sources[i].is_new && is_read[first[i]];
+        is_read[first[i]] |= read->sources[i].is_new;
+    }
+}
+
 static bool open_sources(struct call *call, struct read *read)
 {
     read->sources = arena_alloc(call->arena, read->streams * sizeof *read->sources);
@@ -239,25 +252,18 @@ static bool open_sources(struct call *call, struct read *read)
                                     read->count, &source->claimable)))
             return false;
     }
+    if (read->in_group && read->streams > 1)
+        mark_repeated(call, read);
     return true;
 }
 
 /* ---- replies ---- */
 
-/* Did an earlier argument of the request name this stream for new entries? */
-static bool is_repeated(const struct read *read, const struct source *source)
-{
-    for (const struct source *other = read->sources; other < source; other++)
-        if (other->is_new && bytes_equal(other->key, source->key))
-            return true;
-    return false;
-}
-
 /* Does this stream have a reply for the client? */
 static bool has_news(const struct read *read, const struct source *source)
 {
     const struct metadata *meta = &source->entry.meta;
-    if (!source->entry.exists || (source->is_new && is_repeated(read, source)))
+    if (!source->entry.exists || source->is_repeated)
         return false;
     if (read->in_group && !source->is_new)
         return true; /* its pending entries are replied, even when there are none */

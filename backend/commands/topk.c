@@ -17,6 +17,7 @@
 #include "backend/format/item_hash.h"
 #include "backend/session/notify.h"
 #include "backend/session/reply_stream.h"
+#include "shared/byte_order.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -155,6 +156,15 @@ static struct sketch_held_page *page_of_bucket(struct top *top, uint32_t row, ui
     return page;
 }
 
+/* Work of the random numbers that were drawn while the bucket changed: at most one for each decrement. */
+static size_t draws_between(const char *old, const char *now)
+{
+    enum { DRAW_WORK = 10 };
+    uint32_t before = get_be32(old + 4);
+    uint32_t after = get_be32(now + 4);
+    return DRAW_WORK * (size_t)(after < before ? before - after : 1);
+}
+
 /* Counts increments of the item in all its buckets. *count becomes the highest count. False: the call has failed. */
 static bool add_to_sketch(struct top *top, struct bytes item, uint32_t increments, uint32_t *count)
 {
@@ -169,6 +179,7 @@ static bool add_to_sketch(struct top *top, struct bytes item, uint32_t increment
             return false;
         memcpy(old, bucket, sizeof old);
         uint32_t here = topk_add(bucket, fingerprint, increments, top->topk.decay, &top->random);
+        call_count_work(top->call, draws_between(old, bucket));
         page->is_changed |= memcmp(old, bucket, sizeof old) != 0;
         if (here > *count)
             *count = here;

@@ -3,6 +3,7 @@
  */
 #include "backend/session/tracking.h"
 
+#include "backend/context/goes_on.h"
 #include "backend/context/partition.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/session.h"
@@ -143,6 +144,8 @@ static bool prefixes_fit(struct call *call, const struct arguments *arguments)
     uint32_t own_count = own_prefixes(call, &own);
     for (uint32_t i = 0; i < arguments->count; i++) {
         struct bytes prefix = arguments->prefixes[i];
+        if (!call_goes_on(call, own_count + arguments->count - i))
+            return false;
         for (uint32_t j = 0; j < own_count; j++) {
             if (overlap(prefix, own[j])) {
                 overlap_error(call, prefix, "an existing", own[j]);

@@ -45,6 +45,8 @@ void cmd_discard(struct call *call)
     reply_ok(&call->reply);
 }
 
+enum { QUEUED_WORK = 50 };
+
 /* Runs the commands. If the EXEC exceeds one of its limits, it ends, and all its effects are rolled back. */
 static void run_queued(struct call *call, const struct queued *queued)
 {
@@ -53,8 +55,10 @@ static void run_queued(struct call *call, const struct queued *queued)
     uint8_t db = call->session->scope.db;
     overlay_queue_begin(partition->overlay);
     space_queue_begin(partition->spaces);
-    for (; queued && !budget_ends_call(&partition->running.budget); queued = queued->next)
+    for (; queued && !budget_ends_call(&partition->running.budget); queued = queued->next) {
         dispatch_queued(call, queued->command, queued->argv, queued->argc);
+        (void)arena_goes_on(call->arena, QUEUED_WORK); /* a command without rows counts nothing */
+    }
     bool is_good = !budget_ends_call(&partition->running.budget);
     overlay_queue_end(partition->overlay, is_good);
     space_queue_end(partition->spaces, is_good);

@@ -328,7 +328,9 @@ static bool stays(struct call *call, struct algebra *algebra, struct bytes membe
         double other;
         struct input *input = &algebra->inputs[i];
         struct input *read = &algebra->inputs[input->first];
-        if (input->first == i && !find_score(call, input, member, &input->is_found, &input->score))
+        if (!call_goes_on(call, 1) ||
+            (input->first == i &&
+             !find_score(call, input, member, &input->is_found, &input->score)))
             return false;
         *is_in = read->is_found;
         other = read->score;

@@ -3,12 +3,11 @@
  */
 #include "backend/commands/sample.h"
 #include "backend/commands/zset.h"
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/blocking.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
 #include "shared/number.h"
-
-#include <stdlib.h>
 
 static const struct bytes NOTHING = {"", 0};
 
@@ -36,7 +35,7 @@ static void reply_popped(struct call *call, const struct pop *pop, struct bytes 
         reply_array(&call->reply, count);
     else if (!pop->with_key)
         reply_array(&call->reply, 2 * count);
-    for (uint64_t i = 0; i < rows->count; i++) {
+    for (uint64_t i = 0; i < rows->count && call_goes_on(call, BUDGET_ROW); i++) {
         if (pop->is_nested)
             reply_array(&call->reply, 2);
         reply_bulk(&call->reply, rows->row[i].member);
@@ -204,29 +203,12 @@ static bool reply_at(struct call *call, struct entry *entry, uint64_t rank, bool
     return true;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const uint64_t *x = a;
-    const uint64_t *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-/* For few of many members: Floyd's algorithm, every subset equally likely. */
+/* For few of many members. */
 static void random_few(struct call *call, struct entry *entry, uint64_t needed, bool with_scores)
 {
-    uint64_t *ranks = arena_alloc(call->arena, needed * sizeof *ranks);
-    uint64_t count = 0; /* ranks chosen so far, sorted */
-    for (uint64_t top = entry->meta.size - needed; top < entry->meta.size; top++) {
-        uint64_t rank = call_random(call) % (top + 1);
-        if (bsearch(&rank, ranks, count, sizeof *ranks, by_number))
-            rank = top;
-        uint64_t at = count++;
-        for (; at > 0 && ranks[at - 1] > rank; at--)
-            ranks[at] = ranks[at - 1];
-        ranks[at] = rank;
-    }
-    for (uint64_t i = 0; i < needed; i++)
-        if (!reply_at(call, entry, ranks[i], with_scores))
+    const struct sample *picks = sample_draw(call, entry->meta.size, needed);
+    for (uint64_t i = 0; picks && i < needed; i++)
+        if (!reply_at(call, entry, picks[i].row, with_scores))
             return;
 }
 
@@ -260,7 +242,7 @@ static void random_members_repeated(struct call *call, struct entry *entry, uint
         zset_rows_add(call, &rows, iter.member, iter.score);
     if (!zset_iter_fini(&iter))
         return;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count && call_goes_on(call, BUDGET_ROW); i++) {
         const struct zset_row *row = &rows.row[call_random(call) % rows.count];
         zset_reply_row(&call->reply, row->member, row->score, with_scores);
     }

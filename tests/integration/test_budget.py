@@ -349,6 +349,53 @@ def _(run):
             check_equal(client.get('EXISTS', 'd'), 0, 'the destination')
 
 
+def pending_streams(client):
+    """Two streams whose group has consumers with hundreds of pending entries each."""
+    for key in ('x', 'y'):
+        for i in range(700):
+            client.send('XADD', key, '%d-1' % (i + 1), 'f', 'v')
+        for _ in range(700):
+            client.read()
+        yield client.get('XGROUP', 'CREATE', key, 'g', '0')
+        yield [len(client.get('XREADGROUP', 'GROUP', 'g', who, 'COUNT', count, 'STREAMS', key, '>')[0][1])
+               for who, count in (('a', 100), ('b', 520))]
+
+
+@suite.case('many pending entries, repeated streams and missing keys: the replies are those of redis-server')
+def _(run):
+    def replies(client):
+        yield from pending_streams(client)
+        yield text(client.get('XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', 'x', 'y', 'x', 'x', '0', '>', '>', '>'))
+        for words in (('XGROUP', 'DELCONSUMER', 'x', 'g', 'b'), ('XPENDING', 'x', 'g'), ('XGROUP', 'DELCONSUMER', 'x', 'g', 'b'),
+                      ('XGROUP', 'DESTROY', 'y', 'g'), ('XADD', 'y', '900-1', 'f', 'v'), ('XGROUP', 'CREATE', 'y', 'g', '0'), ('XPENDING', 'y', 'g')):
+            yield client.get(*words)
+        client.get('SADD', 's', *range(50))
+        client.get('SADD', 't', *range(40, 60))
+        for name in ('SINTER', 'SUNION', 'SDIFF'):
+            for keys in ('s t', 's none t', 'none s t', 's none', 'none none', 's none s', 'none s none'):
+                yield name, keys, sorted(client.get(name, *keys.split()))
+
+    with Oracle() as oracle, partition() as cluster:
+        with cluster.partition(0) as ours, Connection(oracle.address) as theirs:
+            check_equal(list(replies(ours)), list(replies(theirs)), 'the replies')
+            ours.get('ZADD', 'z', *[word for i in range(400) for word in (i, 'm%d' % i)])
+            for _ in range(20):
+                got = ours.get('ZRANDMEMBER', 'z', '20')
+                check(len(set(got)) == 20 and set(got) <= {b'm%d' % i for i in range(400)}, 'ZRANDMEMBER: %r' % got)
+
+
+@suite.case('missing keys and corners of a polygon, for each member, end at command-time-limit')
+def _(run):
+    with partition(**{'command-time-limit': '50ms'}) as cluster:
+        with cluster.partition(0) as client:
+            client.get('GEOADD', 'geo', *[word for i in range(1000) for word in (i % 10, i % 7, 'm%d' % i)])
+            corners = [word for i in range(50000) for word in (i * 10 / 50000, '7.5' if i % 2 else '7')] + [10, -1, 0, -1]
+            for words in (('ZDIFF', '50001', 'geo', *['none%d' % i for i in range(50000)]),
+                          ('GEOSEARCH', 'geo', 'BYPOLYGON', len(corners) // 2, *corners)):
+                got = text(client.get(*words))
+                check(b'command-time-limit' in got, '%s: %r' % (words[0], got[:200]))
+
+
 @suite.case('a command that gets no CPU for a time is not ended by command-time-limit')
 def _(run):
     with partition(**{'command-time-limit': '1500ms'}) as cluster:
