@@ -134,6 +134,32 @@ static bool rest(struct commit *commit)
     return true;
 }
 
+/* The type of the record with this index. */
+static enum effects_type type_of(uint64_t index)
+{
+    struct bytes record;
+    struct effects_header header;
+    struct effects_reader reader;
+    struct wal_cursor *cursor = wal_cursor_new(storage_wal(world.storage), index);
+    CHECK(cursor &&
+          wal_cursor_next(cursor, &index, &record, world.error, sizeof world.error) == OK);
+    CHECK(effects_open(record, &header, &reader) == EFFECTS_READ);
+    wal_cursor_free(cursor);
+    return header.type;
+}
+
+/* Only the batch with the row of the members has their type, not the next one. */
+static void check_members(void)
+{
+    start();
+    overlay_set_members(world.overlay);
+    commit_row("members");
+    CHECK(type_of(storage_logged(world.storage)) == EFFECTS_MEMBERS);
+    commit_row("other");
+    CHECK(type_of(storage_logged(world.storage)) == EFFECTS_BATCH);
+    stop();
+}
+
 /* ---- a copy that follows ---- */
 
 /* The copy has world.overlay and the rest; the leader's log has random batches of rows, deleted rows and deleted ranges. */
@@ -313,6 +339,38 @@ static bool follow(uint64_t seed)
     return good;
 }
 
+static struct bytes append_record(const struct effects *batch)
+{
+    CHECK(storage_append(world.storage, effects_bytes(batch), &(uint64_t){0}, world.error,
+                         sizeof world.error) == OK);
+    CHECK(storage_sync(world.storage, world.error, sizeof world.error) == OK);
+    return effects_bytes(batch);
+}
+
+/* Of a record that is damaged at its end nothing is added, and a PROBE adds only its index. */
+static void check_bad_records(void)
+{
+    storage_mem_reset();
+    start_following();
+    struct effects *batch = effects_new();
+    effects_begin(batch, &(struct effects_header){.type = EFFECTS_BATCH, .index = 1, .term = 1});
+    effects_put(batch, CF_DATA, BYTES("first"), BYTES("v"));
+    effects_put(batch, CF_DATA, BYTES("second"), BYTES("v"));
+    struct bytes record = append_record(batch);
+    record.len--;
+    CHECK(commit_follow(world.commit, record, 1) == ERR_STORE);
+    CHECK(overlay_get(world.overlay, CF_DATA, BYTES("first"), &(struct slice){0}) == ERR_NOT_FOUND);
+    CHECK(!overlay_dirty(world.overlay) && storage_committed(world.storage) == 0);
+    record.len++;
+    CHECK(commit_follow(world.commit, record, 1) == OK);
+    effects_begin(batch, &(struct effects_header){.type = EFFECTS_PROBE, .index = 2, .term = 1});
+    CHECK(commit_follow(world.commit, append_record(batch), 2) == OK);
+    CHECK(storage_committed(world.storage) == 2);
+    CHECK(overlay_get(world.overlay, CF_DATA, BYTES("first"), &(struct slice){0}) == OK);
+    effects_free(batch);
+    stop();
+}
+
 static void check_following(void)
 {
     for (uint64_t seed = 1; seed <= sized(FOLLOW_SEEDS); seed++)
@@ -341,11 +399,13 @@ int main(void)
     check_tail(commit_apply);
     check_tail(rest);
     check_next_index();
+    check_members();
+    check_bad_records();
     check_following();
     check_control();
     store_env_free(world.env);
     loop_free(world.loop);
     sim_fini();
-    printf("5 passed, 0 failed\n");
+    printf("7 passed, 0 failed\n");
     return 0;
 }
