@@ -10,6 +10,7 @@
 #include "shared/net/loop.h"
 #include "shared/number.h"
 #include "shared/table.h"
+#include "shared/tls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,9 @@
 
 static receive_fn link_received;
 static void link_ended(void *owner, int err);
-static const struct stream_events link_events = {.on_data = link_received, .on_end = link_ended};
+static void link_drained(void *owner);
+static const struct stream_events link_events = {
+    .on_data = link_received, .on_end = link_ended, .on_drain = link_drained};
 
 size_t peer_self_encode(const struct peer_self *self, char to[PEER_IDENTITY_MAX])
 {
@@ -158,7 +161,8 @@ static void link_down(struct peer_link *link, const char *reason)
 {
     const struct peer_options *options = &link->self->options;
     bool is_first = link->failures == 0;
-    if (link->state == PEER_LINK_UP) {
+    bool was_up = link->state == PEER_LINK_UP;
+    if (was_up) {
         link->since_ms = loop_mono_ms(link->self->loop);
         metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
     }
@@ -174,12 +178,21 @@ static void link_down(struct peer_link *link, const char *reason)
     log_event(is_first ? LOG_WARN : LOG_DEBUG, "peer_down",
               "shard=%s address=%s reason=" LOG_QUOTED, link->shard, link->address, reason);
     lose_requests(link);
+    if (was_up && link->self->events.on_down)
+        link->self->events.on_down(link->self->owner, link);
 }
 
 static void link_ended(void *owner, int err)
 {
     struct peer_link *link = owner;
     link_down(link, err ? stream_error(link->stream, err) : "the peer closed the connection");
+}
+
+static void link_drained(void *owner)
+{
+    struct peer_link *link = owner;
+    if (link->state == PEER_LINK_UP && link->self->events.on_drain)
+        link->self->events.on_drain(link->self->owner, link);
 }
 
 /* The peer read its clock somewhere within the round trip of STATUS: in the middle, give or take half the round trip. */
@@ -231,6 +244,8 @@ static void link_up(struct peer_link *link)
     log_event(LOG_INFO, "peer_up", "shard=%s address=%s run_id=%s", link->shard, link->address,
               link->peer.run_id);
     send_status(link);
+    if (link->self->events.on_up)
+        link->self->events.on_up(link->self->owner, link);
 }
 
 /* ---- greeting ---- */
@@ -264,7 +279,7 @@ static void send_greeting(struct peer_link *link)
     send_auth(link, link->self->secret);
     out_printf(out, "*5\r\n");
     write_greeting_word(out, BYTES("SCREE"));
-    write_greeting_word(out, BYTES("PEER"));
+    write_greeting_word(out, bytes_of(link->self->word));
     write_greeting_word(out, bytes_of(protocol));
     write_greeting_word(out, bytes_of(link->shard));
     write_greeting_word(out, (struct bytes){identity, len});
@@ -403,8 +418,28 @@ static size_t link_received(void *owner, struct block *block, const char *data, 
 
 /* ---- create, tick, free ---- */
 
+void peer_self_set_credentials(struct peer_self *self, const char *secret, const char *previous,
+                               struct tls_context *tls)
+{
+    struct tls_context *old = self->tls;
+    self->tls = tls ? tls_context_ref(tls) : NULL;
+    tls_context_unref(old);
+    free(self->secret);
+    free(self->secret_previous);
+    self->secret = strdup(secret);
+    self->secret_previous = strdup(previous);
+    CHECK(self->secret && self->secret_previous);
+}
+
+void peer_self_free_credentials(struct peer_self *self)
+{
+    tls_context_unref(self->tls);
+    free(self->secret);
+    free(self->secret_previous);
+}
+
 struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
-                                const char *address)
+                                const char *address, const char *label)
 {
     struct peer_link *link = calloc(1, sizeof *link);
     CHECK(link);
@@ -412,7 +447,7 @@ struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
     link->shard = strdup(shard);
     link->address = strdup(address);
     CHECK(link->shard && link->address);
-    link->cell = labels_cell(self->links, bytes_of(shard), self->thread);
+    link->cell = labels_cell(self->links, bytes_of(label), self->thread);
     cell_set(link->cell, LINK_COUNT, 1);
     link->since_ms = loop_mono_ms(self->loop);
     link->by_id = table_new();

@@ -34,6 +34,7 @@ struct hybrid_clock;
 struct loop;
 struct labels;
 struct peer_incoming;
+struct peer_link;
 struct metric_cell;
 struct metrics;
 struct table;
@@ -58,9 +59,21 @@ struct peer_requests {
     void (*on_closed)(void *owner, struct peer_incoming *incoming);
 };
 
+/* Functions of the links' owner; each may be NULL. Not called while a link is made or freed. */
+struct peer_link_events {
+    void (*on_up)(void *owner, struct peer_link *link);
+    /* it was up */
+    void (*on_down)(void *owner, struct peer_link *link);
+    /* its output is short again (stream.h) */
+    void (*on_drain)(void *owner, struct peer_link *link);
+};
+
 /* The partition that has the links. */
 struct peer_self {
     struct loop *loop;
+    /* of the greeting: "PEER"; "REPLICA": the links lead to copies of this shard */
+    const char *word;
+    struct peer_link_events events;
     struct metrics *metrics;
     struct labels *links;        /* metrics by shard */
     uint32_t thread;             /* index of the partition, for `links` */
@@ -138,9 +151,9 @@ struct peer_link {
     char reason[PEER_REASON_MAX]; /* why the link is down; empty: it was never down */
 };
 
-/* Makes a link, which connects at the first tick. `self` must outlive the link. */
+/* Makes a link, which connects at the first tick. `self` must outlive the link; `label` is that of its metrics. */
 struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
-                                const char *address);
+                                const char *address, const char *label);
 /* Ends outstanding requests with PEER_LOST and closes the connection. */
 void peer_link_free(struct peer_link *link);
 /* Connects, sends STATUS and detects silence; to be called several times in each ping_ms. */
@@ -175,5 +188,9 @@ const char *peer_link_through(const struct peer_link *link);
 /* How much the peer's system clock is ahead of the time of the cluster (cluster_clock.h), in µs; 0: not known. */
 int64_t peer_link_clock_skew_us(const struct peer_link *link);
 
+/* Copies the secrets; `previous` may be empty, `tls` NULL. */
+void peer_self_set_credentials(struct peer_self *self, const char *secret, const char *previous,
+                               struct tls_context *tls);
+void peer_self_free_credentials(struct peer_self *self);
 /* Encodes the current identity. */
 size_t peer_self_encode(const struct peer_self *self, char to[PEER_IDENTITY_MAX]);

@@ -90,6 +90,7 @@ struct peer_set *peer_set_new(const struct peer_host *host)
     peers->host = *host;
     peers->shard = -1;
     peers->self = (struct peer_self){.loop = host->loop,
+                                     .word = "PEER",
                                      .metrics = host->metrics,
                                      .links = host->links,
                                      .thread = host->thread,
@@ -132,9 +133,7 @@ void peer_set_free(struct peer_set *peers)
     drop_incoming(peers);
     timer_free(peers->tick);
     shard_map_unref(peers->map);
-    tls_context_unref(peers->self.tls);
-    free(peers->self.secret);
-    free(peers->self.secret_previous);
+    peer_self_free_credentials(&peers->self);
     for (int i = 0; i < PEER_ECHOES_KEPT; i++)
         free(peers->echoes[i]);
     free(peers);
@@ -196,17 +195,6 @@ static bool needs_new_links(const struct peer_set *peers, const struct peer_conf
            peers->self.tls != config->tls;
 }
 
-static void set_credentials(struct peer_set *peers, const struct peer_config *config)
-{
-    tls_context_unref(peers->self.tls);
-    peers->self.tls = config->tls ? tls_context_ref(config->tls) : NULL;
-    free(peers->self.secret);
-    free(peers->self.secret_previous);
-    peers->self.secret = strdup(config->secret);
-    peers->self.secret_previous = strdup(config->secret_previous);
-    CHECK(peers->self.secret && peers->self.secret_previous);
-}
-
 /* The identity of a connected shard; NULL: it is not connected. */
 static const struct peer_identity *incoming_of(const struct peer_set *peers, struct bytes shard)
 {
@@ -243,7 +231,7 @@ static void drop_old_links(struct peer_set *peers)
 
 static void add_peer_link(struct peer_set *peers, const char *shard, const char *address)
 {
-    struct peer_link *link = peer_link_new(&peers->self, shard, address);
+    struct peer_link *link = peer_link_new(&peers->self, shard, address, shard);
     list_push(&peers->links, &link->link);
     peers->links_count++;
     metric_add(peers->host.metrics, METRIC_BACKEND_PEER_LINKS, 1);
@@ -307,7 +295,7 @@ void peer_set_configure(struct peer_set *peers, const struct peer_config *config
     peers->shard = shard;
     peers->is_elsewhere = shard_elsewhere(config, shard) >= 0;
     peers->self.options = config->options;
-    set_credentials(peers, config);
+    peer_self_set_credentials(&peers->self, config->secret, config->secret_previous, config->tls);
     set_identity(peers, config);
     report_address(config, shard);
     accept_here(peers, has_name && config->accepts_here);
@@ -359,14 +347,37 @@ static uint32_t count_incoming(const struct peer_set *peers)
     return count;
 }
 
+static const char other_protocol[] =
+    "ERR this backend has another version of the protocol between backends: run the same version "
+    "of Scree on all backends";
+
+static bool is_protocol(struct bytes text)
+{
+    int64_t number;
+    return number_parse_int64(text, &number) && number == PEER_PROTOCOL;
+}
+
+bool peer_admit_copy(const struct peer_identity *self, struct bytes protocol, struct bytes shard,
+                     struct bytes identity, struct peer_identity *peer, const char **error)
+{
+    *error = NULL;
+    if (!is_protocol(protocol))
+        *error = other_protocol;
+    else if (!bytes_equal(shard, bytes_of(self->shard)))
+        *error = "ERR this backend belongs to another shard: check the shard maps";
+    else if (!peer_identity_read(identity, peer) || strcmp(peer->shard, self->shard) != 0)
+        *error = "ERR the identity is not that of a copy of this shard";
+    else if (strcasecmp(peer->address, self->address) == 0)
+        *error = "ERR both copies have the same address: check advertise-host and advertise-port";
+    return !*error;
+}
+
 bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes shard,
                     struct bytes identity, struct peer_identity *peer, const char **error)
 {
-    int64_t number;
     *error = NULL;
-    if (!number_parse_int64(protocol, &number) || number != PEER_PROTOCOL)
-        *error = "ERR this backend has another version of the protocol between backends: run the "
-                 "same version of Scree on all backends";
+    if (!is_protocol(protocol))
+        *error = other_protocol;
     else if (!*peers->self.identity.shard)
         *error = "ERR this backend's address is not in its shard map: check advertise-host "
                  "and advertise-port";

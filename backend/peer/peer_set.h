@@ -72,6 +72,9 @@ bool peer_set_check_map(const struct shard_map *map, const char *address, char *
  * its '-'. */
 bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes shard,
                     struct bytes identity, struct peer_identity *peer, const char **error);
+/* Checks the words of SCREE REPLICA, with which another copy of the shard `self` connects, as peer_set_admit does. */
+bool peer_admit_copy(const struct peer_identity *self, struct bytes protocol, struct bytes shard,
+                     struct bytes identity, struct peer_identity *peer, const char **error);
 /* The reply to an admitted peer. */
 size_t peer_set_identity(const struct peer_set *peers, char to[PEER_IDENTITY_MAX]);
 /* Takes ownership of the stream of an admitted peer. */

@@ -3,71 +3,45 @@
 #include "shared/check.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
-#include "shared/number.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_greeting.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A connection whose greeting the test answers; in the program a session does it. */
-struct greeting {
-    struct sim_peer *peer;
-    struct stream *stream;
-};
-
-static void greeting_ended(void *owner, int err)
+static bool is_open(void *owner)
 {
-    struct greeting *greeting = owner;
-    (void)err;
-    stream_abort(greeting->stream);
-    free(greeting);
+    const struct sim_peer *peer = owner;
+    return peer->set != NULL;
 }
 
-static size_t greeting_received(void *owner, struct block *block, const char *data, size_t len,
-                                size_t *need)
+static bool admit_peer(void *owner, struct bytes protocol, struct bytes shard,
+                       struct bytes identity, struct peer_identity *peer, const char **error)
 {
-    struct greeting *greeting = owner;
-    struct stream *stream = greeting->stream;
-    char bytes[PEER_IDENTITY_MAX];
-    struct peer_identity identity;
-    const char *error;
-    (void)block;
-    (void)need;
-    if (!greeting->peer->set) /* sim_peer_stop: nothing is greeted any more */
-        return len;
-    const char protocol[] = {(char)('0' + PEER_PROTOCOL), 0};
-    char words[32];
-    (void)snprintf(words, sizeof words, "$4\r\nPEER\r\n$1\r\n%s\r\n$1\r\n", protocol);
-    const char *at = memmem(data, len, words, 21);
-    if (!at || data + len - at < 21 + 4)
-        return 0;
-    const char *size_at = at + 21 + 3; /* behind the shard's name of one letter */
-    const char *end = memmem(size_at, len - (size_t)(size_at - data), "\r\n", 2);
-    uint64_t size;
-    if (!end ||
-        !number_parse_uint64((struct bytes){size_at + 1, (size_t)(end - size_at - 1)}, &size) ||
-        (size_t)(data + len - end) < size + 4)
-        return 0;
-    CHECK(peer_set_admit(greeting->peer->set, bytes_of(protocol), (struct bytes){at + 21, 1},
-                         (struct bytes){end + 2, size}, &identity, &error));
-    size_t written = peer_set_identity(greeting->peer->set, bytes);
-    out_printf(stream_out(stream), "+OK\r\n$%zu\r\n", written);
-    out_write(stream_out(stream), bytes, written);
-    out_write(stream_out(stream), "\r\n", 2);
-    stream_send(stream);
-    peer_set_adopt_stream(greeting->peer->set, stream, &identity);
-    free(greeting);
-    return len;
+    const struct sim_peer *self = owner;
+    return peer_set_admit(self->set, protocol, shard, identity, peer, error);
+}
+
+static size_t write_identity(void *owner, char to[PEER_IDENTITY_MAX])
+{
+    const struct sim_peer *peer = owner;
+    return peer_set_identity(peer->set, to);
+}
+
+static void adopt_peer(void *owner, struct stream *stream, const struct peer_identity *identity)
+{
+    const struct sim_peer *peer = owner;
+    peer_set_adopt_stream(peer->set, stream, identity);
 }
 
 static void peer_accepted(void *owner, struct stream *stream)
 {
-    static const struct stream_events events = {.on_data = greeting_received,
-                                                .on_end = greeting_ended};
-    struct greeting *greeting = calloc(1, sizeof *greeting);
-    CHECK(greeting);
-    *greeting = (struct greeting){.peer = owner, .stream = stream};
-    stream_set_owner(stream, &events, greeting);
+    static const struct sim_greeter greeter = {.word = "PEER",
+                                               .is_open = is_open,
+                                               .admit = admit_peer,
+                                               .identity = write_identity,
+                                               .adopt = adopt_peer};
+    sim_greet(&greeter, stream, owner);
 }
 
 static struct listener *listen_at(struct sim_peer *peer)
