@@ -218,6 +218,7 @@ byId('pause').addEventListener('click', () => {
 });
 
 byId('namespace-search').addEventListener('input', () => latest && !isPaused && turn());
+byId('shard-search').addEventListener('input', () => latest && draw());
 document.querySelectorAll('[name=quantile]').forEach(input => input.addEventListener('change', () => latest && drawPlots()));
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => latest && draw());
 document.addEventListener('visibilitychange', () => document.hidden || turn());

@@ -164,6 +164,16 @@ function storageCells(own, now) {
       : cell(left, `${seconds(left)} left`, {state: left < 14 * 86400 ? 'silent' : null})];
 }
 
+// The shards that the user searches for: all, if there is no search.
+function wantedShards(shards) {
+  const wanted = byId('shard-search').value.trim().toLowerCase();
+  return shards.filter(shard => [shard.name, shard.address, signs[shard.state]].some(text => text.toLowerCase().includes(wanted)));
+}
+
+function foundNote(found, all) {
+  return found.length < all.length ? `; ${found.length} found` : '';
+}
+
 export class Tables {
   constructor() {
     this.shards = new Table('shards', [['Shard', 'name'], ['State'], ['Slots', 'number'], ['Requests', 'number'], ['p50', 'number'],
@@ -210,9 +220,10 @@ export class Tables {
   // Shards that do not answer come first, because the page may show only the beginning of the list.
   showShards(shards, seen) {
     const isDown = shard => shard.state === 'down' || shard.state === 'silent';
-    const down = shards.filter(isDown);
-    say(byId('shards-note'), down.length ? `${down.length} of ${shards.length} do not answer` : `${shards.length}, none of them is known to be down`);
-    this.shards.show([...down, ...shards.filter(shard => !isDown(shard))].map(shard => {
+    const down = shards.filter(isDown), shown = wantedShards([...down, ...shards.filter(shard => !isDown(shard))]);
+    say(byId('shards-note'), (down.length ? `${down.length} of ${shards.length} do not answer` : `${shards.length}, none of them is known to be down`)
+      + foundNote(shown, shards));
+    this.shards.show(shown.map(shard => {
       const own = seen.get(shard.name) || {};
       return [{text: shard.name, swatch: colour(shard.name)},
         {text: signs[shard.state], state: shard.state, note: shard.reason, title: shard.reason},
@@ -226,8 +237,10 @@ export class Tables {
   showStorage({map, now_ms}) {
     const all = map.shards.map(shard => ({shard, own: shard.storage, state: storageState(shard)}));
     const bad = all.filter(({state}) => state.state === 'down' || state.state === 'silent');
-    say(byId('storage-note'), bad.length ? `${bad.length} of ${all.length} need attention` : 'memory is that of the whole process');
-    this.storage.show([...bad, ...all.filter(one => !bad.includes(one))].map(({shard, own, state}) => [
+    const wanted = wantedShards(map.shards), shown = [...bad, ...all.filter(one => !bad.includes(one))].filter(one => wanted.includes(one.shard));
+    say(byId('storage-note'), (bad.length ? `${bad.length} of ${all.length} need attention` : 'memory is that of the whole process')
+      + foundNote(shown, all));
+    this.storage.show(shown.map(({shard, own, state}) => [
       {text: shard.name, swatch: colour(shard.name)}, state, ...(own ? storageCells(own, now_ms / 1000) : Array(8).fill('–'))]));
   }
 
@@ -241,26 +254,27 @@ export class Tables {
       const state = link.has_other_map ? {text: 'up, other map', state: 'silent', title: 'The two backends have different shard maps'}
         : isUp ? {text: 'up', state: 'up'}
         : {text: link.reason ? 'down' : link.state, state: link.reason ? 'down' : 'unknown', note: link.reason, title: link.reason};
-      return [{text: link.from, swatch: colour(link.from)}, {text: link.to, swatch: colour(link.to)}, state, seconds(link.since_s),
-        isUp && link.round_trip_us ? micros(link.round_trip_us) : '–', short(link.outstanding), bytes(link.output_bytes)];
+      return [{text: link.from, swatch: colour(link.from)}, {text: link.to, swatch: colour(link.to)}, state, cell(link.since_s, seconds(link.since_s)),
+        isUp && link.round_trip_us ? cell(link.round_trip_us, micros(link.round_trip_us)) : '–',
+        cell(link.outstanding, short(link.outstanding)), cell(link.output_bytes, bytes(link.output_bytes))];
     }));
   }
 
   // Shards with transactions in doubt come first.
   showTransactions({shards}, seen) {
-    const all = shards.filter(shard => shard.transactions).map(shard => ({shard, own: shard.transactions}));
+    const all = wantedShards(shards).filter(shard => shard.transactions).map(shard => ({shard, own: shard.transactions}));
     const doubts = all.reduce((sum, {own}) => sum + own.in_doubt, 0);
     say(byId('transactions-note'), doubts ? `${doubts} in doubt: bring the shards back that decide them` : 'since the start of each backend');
     this.transactions.show(all.sort((a, b) => b.own.in_doubt - a.own.in_doubt).map(({shard, own}) => [
       {text: shard.name, swatch: colour(shard.name)},
-      own.in_doubt ? {text: short(own.in_doubt), state: 'down', title: 'Their keys are locked until the deciding shard answers'} : '0',
-      {text: short(own.open + own.joined), title: `${own.open} coordinated here, ${own.joined} of other shards; ` +
+      own.in_doubt ? {by: own.in_doubt, text: short(own.in_doubt), state: 'down', title: 'Their keys are locked until the deciding shard answers'} : '0',
+      {by: own.open + own.joined, text: short(own.open + own.joined), title: `${own.open} coordinated here, ${own.joined} of other shards; ` +
         `${own.decided} more are committed and not applied everywhere`},
-      short(own.locked_keys),
-      {text: short(own.one_shard + own.two_shards + own.many_shards), title: `Coordinated here; changed one shard: ${own.one_shard}, ` +
+      cell(own.locked_keys, short(own.locked_keys)),
+      {by: own.one_shard + own.two_shards + own.many_shards, text: short(own.one_shard + own.two_shards + own.many_shards), title: `Coordinated here; changed one shard: ${own.one_shard}, ` +
         `two: ${own.two_shards}, more: ${own.many_shards}`},
-      short(own.retries),
-      {text: own.failed ? `${short(own.failed)} · ${rate(seen.get(shard.name)?.failures)}` : '0',
+      cell(own.retries, short(own.retries)),
+      {by: own.failed, text: own.failed ? `${short(own.failed)} · ${rate(seen.get(shard.name)?.failures)}` : '0',
         note: own.failures.map(({reason, count}) => `${short(count)} ${reason.replaceAll('_', ' ')}`).join(', ')},
     ]));
   }

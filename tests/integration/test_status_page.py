@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import random
+import re
 import signal
 import tempfile
 import threading
@@ -34,6 +35,11 @@ suite = Suite(__doc__)
 EVIL = '<img src=x onerror="document.title=\'broken\'">'
 NAMESPACES = {'shop': {'token': 'shop-token'}, 'test_*': {'token': 'test-token', 'ephemeral': 'yes'}}
 SMALL_PHONE, PHONE, DESKTOP = (360, 740), (390, 844), (1440, 1000)
+# Is the list longer than its card, and does its visible part end below a row?
+ENDS_BELOW_A_ROW = '''const table = document.getElementById(arguments[0]), frame = table.parentElement;
+    const edge = frame.getBoundingClientRect().top + frame.clientHeight;
+    return frame.scrollHeight > frame.clientHeight && [...table.tBodies[0].rows].some(
+        row => Math.abs(row.getBoundingClientRect().bottom - edge) < 1.5)'''
 NARROW_SPACE = '\u202f'
 
 
@@ -347,11 +353,7 @@ def _(run):
             wait_for(lambda: 'strlen – (up to ' in browser.run(legend), 'the name of a command that is not called any more')
             check('set ' in browser.run(legend) and 'strlen – (up to ' in browser.run(
                 "return document.getElementById('command-latency').getAttribute('aria-label')"), browser.run(legend))
-        whole = browser.run('''const frame = document.getElementById('commands').parentElement, top = frame.getBoundingClientRect().top;
-            const edge = top + frame.clientHeight;
-            return [frame.scrollHeight > frame.clientHeight, [...document.getElementById('commands').tBodies[0].rows].some(
-                row => Math.abs(row.getBoundingClientRect().bottom - edge) < 1.5)]''')
-        check_equal(whole, [True, True], 'the list of commands is longer than its card, and ends below a row')
+        check(browser.run(ENDS_BELOW_A_ROW, 'commands'), 'the list of commands is longer than its card, and ends below a row')
 
         def sort(heading):
             browser.run("[...document.querySelectorAll('#shards .sort')].find(one => one.textContent === arguments[0]).click()", heading)
@@ -365,6 +367,34 @@ def _(run):
         cluster.backends[1].kill9()
         wait_for(lambda: 'lost connection' in browser.text('figures') and ', last at ' in browser.text('figures'), 'when a connection was lost')
         browser.shoot('sorted')
+        check_equal(browser.complaints(), [], 'the console')
+
+
+@suite.case('64 shards can be searched by name, address and state, and sorted; the list ends below a whole row')
+def _(run):
+    with Browser() as browser, Cluster(backends=2, partitions=32, proxies=1) as cluster:
+        browser.open(cluster.proxies[0])
+        wait_for(lambda: len(browser.rows('shards')) == 64, 'all shards')
+        names = [row['Shard'] for row in browser.rows('shards')]
+        addresses = {row['Shard']: row['Address'] for row in browser.rows('shards')}
+
+        def search(text):
+            browser.run("""const field = document.getElementById('shard-search');
+                field.value = arguments[0]; field.dispatchEvent(new Event('input'))""", text)
+            return [[row['Shard'] for row in browser.rows(table)] for table in ('shards', 'storage')]
+        last = names[-1]
+        check_equal(search(' %s ' % last.upper()), [[last]] * 2, 'by name')
+        check(browser.text('shards-note').endswith('; 1 found'), browser.text('shards-note'))
+        check_equal(search(addresses[names[40]]), [[names[40]]] * 2, 'by address')
+        check_equal(search('no such shard'), [[], []], 'nothing')
+        check_equal(search(''), [names, browser.run("return [...document.getElementById('storage').tBodies[0].rows].map(row => row.cells[0].textContent)")])
+        browser.run("[...document.querySelectorAll('#shards .sort')].find(one => one.textContent === 'Shard').click()")
+        numbered = [row['Shard'] for row in browser.rows('shards')]
+        check_equal(numbered, sorted(names, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r'(\d+)', name)]), 'sorted')
+        check(browser.run(ENDS_BELOW_A_ROW, 'shards'), 'a row is cut')
+        cluster.backends[1].kill9()
+        wait_for(lambda: len(search('down')[0]) == 32, 'the shards that are down', pause=0.3)
+        browser.shoot('64-shards')
         check_equal(browser.complaints(), [], 'the console')
 
 
