@@ -11,6 +11,7 @@
 #include "backend/slots/key_parts.h"
 #include "backend/slots/move_rate.h"
 #include "backend/slots/slot_table.h"
+#include "backend/slots/stray_pages.h"
 #include "shared/log.h"
 
 #include <inttypes.h>
@@ -21,26 +22,12 @@ enum {
     STEP_MS = 2,
     RETRY_MS = 200,
     PAGE_BYTES = 256 * 1024,
-    PAGE_KEYS = 1000,
+    READS_MAX = 2 * STRAY_PAGE_KEYS, /* in a step: a key takes two */
     PASSES_MAX = 20,
     BEGINS_MAX = 100, /* of a long key in a pass */
     NAMED_MAX = 100,
     NAMED_BYTES = 128,
     REASON_BYTES = 256,
-};
-
-/* Keys that are sent together. */
-struct stray_page {
-    struct out payload; /* of KEYS_PUT */
-    struct sent_key {
-        struct space *space;
-        uint16_t slot;
-        char *key; /* heap */
-        size_t len;
-    } keys[PAGE_KEYS];
-    uint32_t count;
-    char owner[SHARD_NAME_MAX + 1];
-    bool is_closed; /* no further key fits */
 };
 
 /* Where the search for strays is. */
@@ -72,12 +59,14 @@ struct stray_moves {
     struct stray_scan scan;
     struct key_reader key;
     struct key_parts parts; /* of the key, if it is long */
-    struct stray_page *page;
-    struct peer_request request;
-    bool is_sent;
+    char parts_owner[SHARD_NAME_MAX + 1];
+    struct peer_request part; /* outstanding if is_part_sent */
+    bool is_part_sent;
+    struct stray_pages *pages;
+    bool is_end;       /* no further stray is found in this pass */
     int64_t allowance; /* bytes that may be sent now */
     uint64_t filled_ms;
-    uint64_t retry_ms;
+    uint64_t retry_ms; /* monotonic: when the next part may be sent, or the next pass begins */
     struct stray_figures figures;
     char *named[NAMED_MAX]; /* lines about keys that stay, or that would be overwritten; heap */
     uint32_t named_count;
@@ -92,15 +81,6 @@ static uint64_t strays_now_ms(const struct stray_moves *strays)
 }
 
 /* ---- life ---- */
-
-static void clear_page(struct stray_page *page)
-{
-    out_clear(&page->payload);
-    for (uint32_t i = 0; i < page->count; i++)
-        free(page->keys[i].key);
-    page->count = 0;
-    page->is_closed = false;
-}
 
 static void forget_named(struct stray_moves *strays)
 {
@@ -119,22 +99,46 @@ struct stray_moves *stray_moves_new(struct partition *partition)
     return strays;
 }
 
+/* The link to an owner; NULL: there is none. */
+static struct peer_link *link_to(const struct stray_moves *strays, const char *owner)
+{
+    struct peer_set *peers = strays->partition->shards.peers;
+    return peers ? peer_set_find(peers, bytes_of(owner)) : NULL;
+}
+
+static void cancel_stray_request(const struct stray_moves *strays, const char *owner,
+                                 struct peer_request *request)
+{
+    struct peer_link *link = link_to(strays, owner);
+    if (link)
+        peer_link_cancel(link, request);
+}
+
+/* Cancels what is outstanding. */
+static void cancel_requests(struct stray_moves *strays)
+{
+    for (unsigned i = 0; i < STRAY_PAGES; i++) {
+        struct stray_page *page = &strays->pages->page[i];
+        if (page->state == STRAY_PAGE_SENT)
+            cancel_stray_request(strays, page->owner, &page->request);
+    }
+    if (strays->is_part_sent)
+        cancel_stray_request(strays, strays->parts_owner, &strays->part);
+    strays->is_part_sent = false;
+}
+
 /* Ends the check or move of strays, if one runs, with this state and reason. */
 static void end_strays(struct stray_moves *strays, const char *state, const char *reason)
 {
-    struct peer_set *peers = strays->partition->shards.peers;
     if (!strays->is_running)
         return;
-    struct peer_link *link = peers ? peer_set_find(peers, bytes_of(strays->page->owner)) : NULL;
-    if (strays->is_sent && link)
-        peer_link_cancel(link, &strays->request);
-    strays->is_sent = strays->is_running = false;
+    cancel_requests(strays);
+    strays->is_running = false;
     range_rows_fini(&strays->scan.keys);
     key_reader_fini(&strays->key);
     key_parts_clear(&strays->parts);
-    clear_page(strays->page);
-    free(strays->page);
-    strays->page = NULL;
+    stray_pages_free(strays->pages);
+    strays->pages = NULL;
     strays->state = state;
     (void)snprintf(strays->reason, sizeof strays->reason, "%s", reason);
     timer_stop(strays->timer);
@@ -289,47 +293,61 @@ static void begin_parts(struct stray_moves *strays)
                     partition_version(partition, loop_wall_us(partition->loop)));
 }
 
-/* Adds the key to the page, or closes the page because the key belongs into another one. A key of which not all rows were read, or
- * that is too long for a page, is sent alone, in parts. */
-static void add_key(struct stray_moves *strays, bool is_whole)
+/* The page that has room for `bytes` more; NULL: all pages are used, so the key waits. */
+static struct stray_page *page_with_room(struct stray_moves *strays, const char *owner,
+                                         size_t bytes)
 {
-    struct stray_page *page = strays->page;
+    struct stray_page *page = stray_pages_for(strays->pages, owner);
+    if (!page || !page->count || page->payload.bytes + bytes <= page_max(strays))
+        return page;
+    page->state = STRAY_PAGE_CLOSED;
+    return stray_pages_for(strays->pages, owner);
+}
+
+/* Moves what was read of a key into a page. */
+static void add_to_page(struct stray_moves *strays, struct stray_page *page)
+{
     struct key_reader *reader = &strays->key;
     struct put_key put = {.slot = reader->slot, .key = reader->key};
-    const char *owner = owner_of_stray(strays, reader->slot);
-    size_t bytes = reader->read.bytes + reader->metadata.len;
-    if (!owner) {
-        strays->figures.later++;
-        (void)snprintf(strays->reason, sizeof strays->reason, "the owner of slot %u is not known",
-                       reader->slot);
-        key_reader_close(reader);
-        return;
-    }
-    bool is_long = !is_whole || (!is_look(strays) && bytes > page_max(strays));
-    page->is_closed = page->count && (strcmp(page->owner, owner) != 0 || page->count == PAGE_KEYS ||
-                                      page->payload.bytes + bytes > page_max(strays) || is_long);
-    if (page->is_closed)
-        return;
-    if (!page->count)
-        (void)snprintf(page->owner, sizeof page->owner, "%s", owner);
-    if (is_long) {
-        strays->parts.begins = 0;
-        begin_parts(strays);
-        return;
-    }
     if (!page->count)
         message_put_u8(&page->payload, (uint8_t)put_mode_of(strays));
     space_place(strays->partition->spaces, reader->space, &put.space, &put.database);
     put.metadata = is_look(strays) ? BYTES("") : reader->metadata;
     put_key_write(&page->payload, &put, &reader->read);
-    struct sent_key *sent = &page->keys[page->count++];
-    *sent = (struct sent_key){.space = reader->space,
-                              .slot = reader->slot,
-                              .key = malloc(reader->key.len + 1),
-                              .len = reader->key.len};
-    CHECK(sent->key);
-    memcpy(sent->key, reader->key.data, reader->key.len);
+    stray_page_add(page, reader->space, reader->slot, reader->key);
     key_reader_close(reader);
+}
+
+/* The owner of the key's slot is not known. */
+static void skip_key(struct stray_moves *strays)
+{
+    strays->figures.later++;
+    (void)snprintf(strays->reason, sizeof strays->reason, "the owner of slot %u is not known",
+                   strays->key.slot);
+    key_reader_close(&strays->key);
+}
+
+/* Adds the key to a page of its owner. A key of which not all rows were read, or that is too long for a page, is sent alone, in parts.
+ * False: the key waits for a page. */
+static bool add_key(struct stray_moves *strays, bool is_whole)
+{
+    const struct key_reader *reader = &strays->key;
+    const char *owner = owner_of_stray(strays, reader->slot);
+    size_t bytes = reader->read.bytes + reader->metadata.len;
+    if (!owner) {
+        skip_key(strays);
+        return true;
+    }
+    if (!is_whole || (!is_look(strays) && bytes > page_max(strays))) {
+        (void)snprintf(strays->parts_owner, sizeof strays->parts_owner, "%s", owner);
+        strays->parts.begins = 0;
+        begin_parts(strays);
+        return true;
+    }
+    struct stray_page *page = page_with_room(strays, owner, bytes);
+    if (page)
+        add_to_page(strays, page);
+    return page;
 }
 
 /* Begins to read a stray of which the metadata row was found. */
@@ -352,41 +370,44 @@ static void open_stray(struct stray_moves *strays, struct bytes row_key, struct 
     }
 }
 
-/* Reads on. False: rows are being read, a key is to be sent in parts, or nothing is left. */
-static bool read_strays(struct stray_moves *strays, bool *is_end)
+/* Finds the next stray. False: rows are being read, or there is none. */
+static bool find_stray(struct stray_moves *strays)
 {
     struct bytes key;
     struct bytes value;
-    struct key_reader *reader = &strays->key;
-    if (!reader->space) {
-        enum rows_step step = next_stray(strays, &key, &value);
-        *is_end = step == ROWS_END;
-        if (step == ROWS_FAILED)
-            end_strays(strays, "failed", "the store cannot be read");
-        if (step != ROWS_ROW)
-            return false;
+    enum rows_step step = next_stray(strays, &key, &value);
+    strays->is_end = step == ROWS_END;
+    if (step == ROWS_FAILED)
+        end_strays(strays, "failed", "the store cannot be read");
+    if (step == ROWS_ROW)
         open_stray(strays, key, value);
-        return true;
-    }
+    return step == ROWS_ROW;
+}
+
+/* Reads on. False: rows are being read, the key waits for a page or is to be sent in parts, or nothing is left. */
+static bool read_strays(struct stray_moves *strays)
+{
+    struct key_reader *reader = &strays->key;
+    if (!reader->space)
+        return find_stray(strays);
     enum rows_step step = key_reader_step(reader, page_max(strays));
     if (step == ROWS_FAILED)
         end_strays(strays, "failed", "the store cannot be read");
-    if (step == ROWS_ROW || step == ROWS_END)
-        add_key(strays, step == ROWS_END);
-    return (step == ROWS_ROW || step == ROWS_END) && !strays->parts.id;
+    return (step == ROWS_ROW || step == ROWS_END) && add_key(strays, step == ROWS_END) &&
+           !strays->parts.id;
 }
 
 /* ---- requests ---- */
 
-static void wait_with_strays(struct stray_moves *strays, struct bytes reason)
+static uint64_t stray_retry_at(struct stray_moves *strays, struct bytes reason)
 {
     (void)snprintf(strays->reason, sizeof strays->reason, "%.*s", (int)reason.len,
                    reason.len ? reason.data : "");
-    strays->retry_ms = strays_now_ms(strays) + RETRY_MS;
+    return strays_now_ms(strays) + RETRY_MS;
 }
 
 /* The owner's reply about one key. */
-static void key_was_put(struct stray_moves *strays, const struct sent_key *sent,
+static void key_was_put(struct stray_moves *strays, const char *owner, const struct sent_key *sent,
                         enum put_result result)
 {
     struct stray_figures *figures = &strays->figures;
@@ -402,54 +423,71 @@ static void key_was_put(struct stray_moves *strays, const struct sent_key *sent,
         name_key(strays, "present", sent->space, sent->slot, key);
     else if (result == PUT_LATER)
         (void)snprintf(strays->reason, sizeof strays->reason,
-                       "shard '%s' does not take keys of slot %u now", strays->page->owner,
-                       sent->slot);
+                       "shard '%s' does not take keys of slot %u now", owner, sent->slot);
 }
 
 /* peer_request.on_reply */
 static void page_was_put(struct peer_request *request, enum peer_result result,
                          struct bytes payload)
 {
-    struct stray_moves *strays = container_of(request, struct stray_moves, request);
-    struct stray_page *page = strays->page;
-    strays->is_sent = false;
+    struct stray_page *page = container_of(request, struct stray_page, request);
+    struct stray_moves *strays = page->moves;
+    page->state = STRAY_PAGE_CLOSED;
     if (strays->partition->running.busy_error)
         return; /* the page is sent again after the slow script */
     if (result != PEER_OK || payload.len != page->count) {
-        wait_with_strays(strays, result == PEER_REFUSED
-                                     ? refusal_shown(request->refusal, payload)
-                                     : BYTES("the connection to the owner broke"));
+        page->retry_ms = stray_retry_at(strays, result == PEER_REFUSED
+                                                    ? refusal_shown(request->refusal, payload)
+                                                    : BYTES("the connection to the owner broke"));
         return;
     }
-    strays->reason[0] = 0;
+    if (!strays->figures.later)
+        strays->reason[0] = 0;
     strays->figures.bytes += page->payload.bytes;
     for (uint32_t i = 0; i < page->count; i++)
-        key_was_put(strays, &page->keys[i], (enum put_result)payload.data[i]);
-    clear_page(page);
+        key_was_put(strays, page->owner, &page->keys[i], (enum put_result)payload.data[i]);
+    stray_page_clear(page);
+    step_strays(strays);
 }
 
-/* Sends a request to the owner. */
-static void send_to_owner(struct stray_moves *strays, enum peer_kind kind, const struct out *out,
-                          void (*on_reply)(struct peer_request *request, enum peer_result result,
-                                           struct bytes payload))
+/* Sends a request to the owner. False: it is not connected. */
+static bool send_to_owner(struct stray_moves *strays, const char *owner,
+                          struct peer_request *request, enum peer_kind kind, const struct out *out)
 {
-    struct peer_set *peers = strays->partition->shards.peers;
-    struct peer_link *link = peer_set_find(peers, bytes_of(strays->page->owner));
+    struct peer_link *link = link_to(strays, owner);
     char *payload = malloc(out->bytes + 1);
     CHECK(payload);
     out_copy(out, payload);
-    strays->request = (struct peer_request){.on_reply = on_reply};
-    strays->is_sent = link && peer_link_send(link, &strays->request, (uint8_t)kind,
-                                             (struct bytes){payload, out->bytes}) == PEER_SENT;
+    bool is_sent = link && peer_link_send(link, request, (uint8_t)kind,
+                                          (struct bytes){payload, out->bytes}) == PEER_SENT;
     free(payload);
-    strays->allowance -= (int64_t)out->bytes;
-    if (!strays->is_sent)
-        wait_with_strays(strays, BYTES("the owner is not connected"));
+    if (is_sent)
+        strays->allowance -= (int64_t)out->bytes;
+    return is_sent;
 }
 
-static void send_stray_page(struct stray_moves *strays)
+static void send_stray_page(struct stray_moves *strays, struct stray_page *page)
 {
-    send_to_owner(strays, PEER_KEYS_PUT, &strays->page->payload, page_was_put);
+    page->request = (struct peer_request){.on_reply = page_was_put};
+    if (send_to_owner(strays, page->owner, &page->request, PEER_KEYS_PUT, &page->payload))
+        page->state = STRAY_PAGE_SENT;
+    else
+        page->retry_ms = stray_retry_at(strays, BYTES("the owner is not connected"));
+}
+
+/* Sends closed pages, while the rate and the bytes that may be unsent between backends allow. */
+static void send_pages(struct stray_moves *strays)
+{
+    size_t most = strays->partition->snapshot->config.peer_output_limit_bytes / 2;
+    size_t sent = stray_pages_sent_bytes(strays->pages);
+    for (unsigned i = 0; i < STRAY_PAGES && strays->allowance > 0; i++) {
+        struct stray_page *page = &strays->pages->page[i];
+        if (page->state != STRAY_PAGE_CLOSED || strays_now_ms(strays) < page->retry_ms ||
+            (sent && sent + page->payload.bytes > most))
+            continue;
+        send_stray_page(strays, page);
+        sent += page->payload.bytes;
+    }
 }
 
 /* ---- keys in parts ---- */
@@ -457,7 +495,7 @@ static void send_stray_page(struct stray_moves *strays)
 /* The owner has dropped the parts that it had. */
 static void parts_were_dropped(struct stray_moves *strays, struct bytes reason)
 {
-    wait_with_strays(strays, reason);
+    strays->retry_ms = stray_retry_at(strays, reason);
     begin_parts(strays);
 }
 
@@ -469,7 +507,7 @@ static void parts_have_ended(struct stray_moves *strays, enum put_result result)
                                   .slot = reader->slot,
                                   .key = (char *)reader->key.data,
                                   .len = reader->key.len};
-    key_was_put(strays, &sent, result);
+    key_was_put(strays, strays->parts_owner, &sent, result);
     key_parts_clear(&strays->parts);
     key_reader_close(reader);
 }
@@ -478,15 +516,15 @@ static void parts_have_ended(struct stray_moves *strays, enum put_result result)
 static void part_was_put(struct peer_request *request, enum peer_result result,
                          struct bytes payload)
 {
-    struct stray_moves *strays = container_of(request, struct stray_moves, request);
+    struct stray_moves *strays = container_of(request, struct stray_moves, part);
     struct key_parts *parts = &strays->parts;
     bool was_last = parts->has_metadata && !strays->key.read.bytes;
     enum put_result put = payload.len == 1 ? (enum put_result)payload.data[0] : PUT_AGAIN;
-    strays->is_sent = false;
+    strays->is_part_sent = false;
     if (strays->partition->running.busy_error)
         return; /* the part is sent again after the slow script */
     if (result == PEER_REFUSED) {
-        wait_with_strays(strays, refusal_shown(request->refusal, payload));
+        strays->retry_ms = stray_retry_at(strays, refusal_shown(request->refusal, payload));
         return;
     }
     if (result == PEER_LOST || put == PUT_AGAIN || (put == PUT_MORE && was_last)) {
@@ -517,7 +555,11 @@ static void send_next_part(struct stray_moves *strays)
     space_place(strays->partition->spaces, reader->space, &put.space, &put.database);
     out_init(&out);
     key_parts_write(&strays->parts, put_mode_of(strays), &put, &out);
-    send_to_owner(strays, PEER_KEY_PART, &out, part_was_put);
+    strays->part = (struct peer_request){.on_reply = part_was_put};
+    strays->is_part_sent =
+        send_to_owner(strays, strays->parts_owner, &strays->part, PEER_KEY_PART, &out);
+    if (!strays->is_part_sent)
+        strays->retry_ms = stray_retry_at(strays, BYTES("the owner is not connected"));
     out_clear(&out);
 }
 
@@ -532,6 +574,7 @@ static void begin_pass(struct stray_moves *strays)
     forget_named(strays);
     strays->scan.slot = 0;
     strays->scan.cursor = 0;
+    strays->is_end = false;
     strays->pass++;
 }
 
@@ -558,41 +601,45 @@ static void fill_stray_allowance(struct stray_moves *strays)
     int64_t rate = (int64_t)strays->partition->snapshot->config.migration_rate_bytes;
     int64_t bytes = move_rate_bytes(rate, strays_now_ms(strays), &strays->filled_ms);
     if (!rate || is_look(strays))
-        strays->allowance = 1;
+        strays->allowance = INT64_MAX;
     else if (strays->allowance <= 0)
         strays->allowance += bytes;
 }
 
-/* May strays be read and sent now? */
+/* May strays be read, deleted and sent now? */
 static bool may_step(const struct stray_moves *strays)
 {
     const struct partition *partition = strays->partition;
-    return strays->is_running && !strays->is_sent && !partition->running.busy_error &&
-           !partition->thread.is_stopping && !partition->pause.is_held &&
-           !partition_is_full(partition) && !commit_is_failed(partition->commit, NULL) &&
-           strays->allowance > 0 && strays_now_ms(strays) >= strays->retry_ms;
+    return strays->is_running && !partition->running.busy_error && !partition->thread.is_stopping &&
+           !partition->pause.is_held && !partition_is_full(partition) &&
+           !commit_is_failed(partition->commit, NULL) && strays->allowance > 0 &&
+           strays_now_ms(strays) >= strays->retry_ms;
 }
 
-/* Timer; also called when rows have been read. */
+/* Reads strays into pages, or sends the next part of a long one. */
+static void read_into_pages(struct stray_moves *strays)
+{
+    for (unsigned i = 0; i < READS_MAX && !strays->parts.id && !strays->is_end; i++)
+        if (!read_strays(strays))
+            break;
+    if (strays->is_running && strays->parts.id && !strays->is_part_sent)
+        send_next_part(strays);
+}
+
+/* Timer; also called when rows have been read, and when an owner has taken a page. */
 static void step_strays(void *owner)
 {
     struct stray_moves *strays = owner;
-    bool is_end = false;
     fill_stray_allowance(strays);
     if (!may_step(strays))
         return;
-    if (strays->parts.id) {
-        send_next_part(strays);
+    read_into_pages(strays);
+    if (!strays->is_running)
         return;
-    }
-    for (uint32_t i = 0; i < PAGE_KEYS && !strays->page->is_closed; i++)
-        if (!read_strays(strays, &is_end))
-            break;
-    if (!strays->is_running || strays->parts.id)
-        return;
-    if (strays->page->count && (strays->page->is_closed || is_end))
-        send_stray_page(strays);
-    else if (is_end)
+    if (strays->is_end)
+        stray_pages_close(strays->pages);
+    send_pages(strays);
+    if (strays->is_end && stray_pages_are_empty(strays->pages))
         end_pass(strays);
 }
 
@@ -611,9 +658,7 @@ const char *stray_moves_begin(struct stray_moves *strays, enum stray_wish wish)
     strays->reason[0] = 0;
     strays->retry_ms = 0;
     strays->filled_ms = strays_now_ms(strays);
-    strays->page = calloc(1, sizeof *strays->page);
-    CHECK(strays->page);
-    out_init(&strays->page->payload);
+    strays->pages = stray_pages_new(strays);
     range_rows_init(&strays->scan.keys, partition, step_strays, strays);
     key_reader_init(&strays->key, partition, step_strays, strays);
     key_parts_init(&strays->parts);

@@ -1,8 +1,8 @@
 /*
  * stray_moves.h - moves strays, keys that lie here in slots that another shard owns, to the owners of their slots.
  *
- *   slots with strays ─► keys with all rows ─► a page of one owner ─ KEYS_PUT ─► the owner writes them ─ durable ─┐
- *                                                                               deleted here ◄────────────────────┘
+ *   slots with strays ─► keys with all rows ─► pages of the owners ─ KEYS_PUT ─► an owner writes them ─ durable ─┐
+ *                                             (stray_pages.h)                   deleted here ◄────────────────────┘
  *
  * (1) A key is deleted here when its owner has replied that it has the key durably. So a failure at any moment leaves the key
  *     here, or at both, and the owner recognises a key that it has already (key_put.h): the command can simply be given again.

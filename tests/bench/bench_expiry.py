@@ -3,26 +3,31 @@
 
 Keys with a value of 32 bytes get the same PXAT, while active expiry is off. Then it is switched on, and DBSIZE is watched: keys removed
 in a second, and CPU µs of all threads for each. `uncached`: the backend was started anew, with small caches, so no row is in its memory;
-`cached`: all rows are. Beside it a client sends GETs of keys that stay, 2000 a second, before and meanwhile. redis-server removes the
-same keys.
+`cached`: all rows are. Beside it ten clients send GETs of keys that stay, 2000 a second in all: for two seconds before, and in runs of two
+seconds until all keys are removed, of which the median p50 and the worst p99 are printed. redis-server removes the same keys.
 
   SCREE_BIN=build/release tests/bench/bench_expiry.py [--keys 1000000] [--efforts 1,10] [--parts cached,uncached,redis]
 """
 
 import argparse
+import statistics
 import tempfile
+import threading
 import time
 
 from rig import Farm, System, load
 from support.resp import Connection
 
 SMALL = {'block-cache': '4mb', 'row-cache': '1mb', 'memtable': '2mb', 'write-buffer': '1mb'}
+LARGE = {'row-cache': '3gb', 'block-cache': '1gb'}  # 10 million keys fit
 BESIDE = 'GET stays:{k:1000}'
+FILLED_A_SECOND = 25000  # keys, at least: so that none is due before all are there
+LIMIT_S = 600
 
 
 def fill(client, keys):
     client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
-    due = str(int(time.time() * 1000) + 500)
+    due = str(int((time.time() + 0.5 + keys / FILLED_A_SECOND) * 1000))
     client.pipeline([['SET', 'stays:%d' % i, 'x' * 32] for i in range(1000)])
     for start in range(0, keys, 1000):
         client.pipeline([['SET', 'session:%09d' % (i * 7919 % keys), '%032d' % i, 'PXAT', due]
@@ -34,28 +39,50 @@ def remaining(client):
     return client.get('DBSIZE') - 1000
 
 
-def show(name, keys, seconds, cpu, alone, beside):
-    print('%-24s %8.0f keys/s   %5.2f CPU µs/key   %5.1f s   GET p50/p99 µs: alone %.0f/%.0f, beside %.0f/%.0f' % (
-        name, keys / seconds, cpu * 1e6 / keys, seconds, alone.p50, alone.p99, beside.p50, beside.p99), flush=True)
+class Watch(threading.Thread):
+    """Waits until all keys are removed, or LIMIT_S have passed."""
+
+    def __init__(self, system):
+        super().__init__()
+        self.system, self.begun, self.seconds, self.cpu = system, time.monotonic(), 0, -cpu_of(system)
+        self.left, self.has_ended = 0, threading.Event()
+        self.start()
+
+    def run(self):
+        with Connection(('127.0.0.1', self.system.port), 60) as client:
+            self.left = remaining(client)
+            while self.left > 0 and time.monotonic() - self.begun < LIMIT_S:
+                time.sleep(0.02)
+                self.left = remaining(client)
+        self.seconds = time.monotonic() - self.begun
+        self.cpu += cpu_of(self.system)
+        self.has_ended.set()
+
+
+def cpu_of(system):
+    return sum(process.cpu_seconds() for process in system.processes)
+
+
+def beside(system, **how):
+    return load(system, BESIDE, depth=1, clients=10, seconds=2, rate=2000, **how)
 
 
 def remove(name, system, keys):
     """Switches active expiry on, and measures until all keys are gone."""
-    alone = load(system, BESIDE, depth=1, clients=10, seconds=2, rate=2000)
+    alone, during = beside(system), []
     with Connection(('127.0.0.1', system.port), 60) as client:
-        cpu = sum(process.cpu_seconds() for process in system.processes)
-        begun = time.monotonic()
         client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '1')
-        beside = load(system, BESIDE, depth=1, clients=10, seconds=2, rate=2000, waits=False)
-        while remaining(client) > 0:
-            left, now = remaining(client), time.monotonic()
-            if left > 0 and now - begun > 300:
-                print('%s: %d keys are left after 300 s' % (name, left), flush=True)
-                keys -= left
-                break
-            time.sleep(0.02)
-        seconds = time.monotonic() - begun
-        show(name, keys, seconds, sum(process.cpu_seconds() for process in system.processes) - cpu, alone, beside)
+    watch = Watch(system)
+    while not watch.has_ended.is_set():
+        during.append(beside(system, waits=False))
+    watch.join()
+    whole = during[:-1] or during  # the last one went on when all were removed
+    removed = keys - watch.left
+    print('%-24s %8.0f keys/s   %5.2f CPU µs/key   %5.1f s   GET p50/p99 µs: alone %.0f/%.0f, beside %.0f/%.0f%s' % (
+        name, removed / watch.seconds, watch.cpu * 1e6 / removed, watch.seconds, alone.p50, alone.p99,
+        statistics.median(sample.p50 for sample in whole), max(sample.p99 for sample in whole),
+        '   (median p99 %.0f)' % statistics.median(sample.p99 for sample in whole)
+        + ('   %d are left' % watch.left if watch.left else '')), flush=True)
 
 
 def measure(farm, part, effort, keys):
@@ -63,9 +90,11 @@ def measure(farm, part, effort, keys):
     if part == 'redis':
         system = System(farm.redis(name, ['--save', '', '--active-expire-effort', str(effort)]))
     else:
-        system = System(farm.backend(name, durability='os', secret='', store=SMALL if part == 'uncached' else {}))
+        system = System(farm.backend(name, durability='os', secret='', store=SMALL if part == 'uncached' else LARGE))
     with Connection(('127.0.0.1', system.port), 60) as client:
         due_s = fill(client, keys)
+        if time.time() > due_s:
+            raise SystemExit('%s: the keys were due before all were there' % name)
         if part == 'uncached':
             client.call('DEBUG', 'EVICT')
         if part != 'redis':
