@@ -361,7 +361,8 @@ static void random_distinct(struct call *call, struct entry *entry, uint64_t nee
             reply_random(call, it.sub, it.value, with_values);
             needed--;
         }
-    sub_iter_fini(&it);
+    if (sub_iter_fini(&it))
+        (void)call_rows_end(call, needed);
 }
 
 /* A random choice that may repeat: index of the row, and position in the reply. */
@@ -393,7 +394,8 @@ static bool fetch_picks(struct call *call, struct entry *entry, struct pick *pic
     struct sub_iter it;
     sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
     uint64_t row = 0;
-    for (uint64_t i = 0; i < count && sub_iter_next(&it); row++) {
+    uint64_t i = 0;
+    for (; i < count && sub_iter_next(&it); row++) {
         if (picks[i].row != row)
             continue;
         struct bytes field = arena_copy(call->arena, it.sub);
@@ -403,7 +405,7 @@ static bool fetch_picks(struct call *call, struct entry *entry, struct pick *pic
             picks[i].value = value;
         }
     }
-    if (!sub_iter_fini(&it))
+    if (!sub_iter_fini(&it) || !call_rows_end(call, count - i))
         return false;
     qsort(picks, count, sizeof *picks, pick_by_place);
     return true;

@@ -25,7 +25,7 @@ static bool save_rows(struct call *call, struct entry *entry, struct bytes from,
         write_row(writer, &it);
         left--;
     }
-    return sub_iter_fini(&it);
+    return sub_iter_fini(&it) && (writer->is_over || call_rows_end(call, left));
 }
 
 static void write_field(struct rdb_writer *writer, const struct sub_iter *it)

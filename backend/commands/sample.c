@@ -139,14 +139,17 @@ static bool numbers_add(struct numbers *numbers, uint64_t number)
     return true;
 }
 
-struct sample *sample_draw(struct call *call, uint64_t size, uint64_t count)
+/* Draws `count` (<= size) different row numbers, in ascending order: only `row` is set. NULL: the call must end (replied). */
+static struct sample *draw_rows(struct call *call, uint64_t size, uint64_t count)
 {
-    struct sample *picks = arena_alloc(call->arena, (count + 1) * sizeof *picks);
+    struct sample *picks = call_array(call, count + 1, sizeof *picks);
     struct numbers numbers = {.mask = 15};
     CHECK(count <= size);
     while (numbers.mask < count * 2)
         numbers.mask = numbers.mask * 2 + 1;
-    numbers.slots = arena_alloc(call->arena, (numbers.mask + 1) * sizeof *numbers.slots);
+    numbers.slots = call_array(call, numbers.mask + 1, sizeof *numbers.slots);
+    if (!picks || !numbers.slots)
+        return NULL;
     memset(numbers.slots, 0xff, (numbers.mask + 1) * sizeof *numbers.slots);
     /* Floyd's sampling: Bentley, "Programming pearls: a sample of brilliance", CACM 30(9), 1987. */
     for (uint64_t i = 0; i < count; i++) {
@@ -165,7 +168,7 @@ struct sample *sample_draw(struct call *call, uint64_t size, uint64_t count)
 
 struct sample *sample_distinct(struct call *call, struct entry *entry, enum cf cf, uint64_t count)
 {
-    struct sample *picks = sample_draw(call, entry->meta.size, count);
+    struct sample *picks = draw_rows(call, entry->meta.size, count);
     return picks && fetch(call, entry, cf, picks, count) ? picks : NULL;
 }
 

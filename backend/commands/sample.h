@@ -27,9 +27,6 @@ struct sample {
     struct bytes value;
 };
 
-/* Draws `count` (<= size) different row numbers, in ascending order, in the call's arena: only `row` is set. NULL: the call must end
- * (replied). */
-struct sample *sample_draw(struct call *call, uint64_t size, uint64_t count);
 /* Chooses `count` (<= size) different rows, in the order of the rows; in the call's arena. NULL: the store failed
  * (replied). The collection must have ranks over `cf` (rank.h). */
 struct sample *sample_distinct(struct call *call, struct entry *entry, enum cf cf, uint64_t count);

@@ -210,6 +210,8 @@ static bool read_sort_rows(struct call *call, struct entry *entry, const struct 
     else
         sub_iter_init(call, entry, source->cf, source->from, &it);
     while (size < sort->size && sub_iter_next(&it)) {
+        if (!source->is_value && !call_rows_end(call, it.sub.len < source->skip))
+            break;
         struct bytes text = source->is_value ? it.value
                                              : (struct bytes){it.sub.data + source->skip,
                                                               it.sub.len - source->skip};

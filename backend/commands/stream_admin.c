@@ -215,8 +215,7 @@ static bool consumer_drop(struct call *call, struct entry *entry, struct stream_
         (void)stream_id_next(&from);
     }
     sub_delete(call, entry, CF_DATA, consumer_row_key(call, group->name, consumer->name));
-    group->consumers--;
-    return true;
+    return call_rows_end(call, group->consumers-- == 0);
 }
 
 void cmd_xgroup_delconsumer(struct call *call)
@@ -411,7 +410,7 @@ static bool reply_pending(struct call *call, struct entry *entry, const struct s
         reply_int(&call->reply, (int64_t)pending.deliveries);
         count--;
     }
-    return sub_iter_fini(&it);
+    return sub_iter_fini(&it) && call_rows_end(call, count);
 }
 
 static bool reply_full_group(struct call *call, struct entry *entry,

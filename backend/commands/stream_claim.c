@@ -425,8 +425,10 @@ static struct candidate *candidates_read(struct call *call, struct claim *claim,
                                          struct stream_id from, uint64_t most, uint64_t *count)
 {
     struct sub_iter it;
-    struct candidate *candidates = arena_alloc(call->arena, most * sizeof *candidates);
+    struct candidate *candidates = call_array(call, most, sizeof *candidates);
     *count = 0;
+    if (!candidates)
+        return NULL;
     sub_iter_init(call, &claim->entry, CF_DATA, pending_row_key(call, claim->group.name, from),
                   &it);
     while (*count < most && sub_iter_next(&it)) {

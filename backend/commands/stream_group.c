@@ -120,7 +120,7 @@ static bool group_decode(struct bytes value, struct stream_group *group)
     group->consumers = get_be64(rest + 16);
     group->has_times = value.len == GROUP_BYTES_TIMES;
     group->oldest_ms = group->has_times ? get_be64(rest + 24) : 0;
-    return true;
+    return group->pending <= COLLECTION_SIZE_MAX && group->consumers <= COLLECTION_SIZE_MAX;
 }
 
 static bool consumer_decode(struct bytes value, struct stream_consumer *consumer)
@@ -132,7 +132,7 @@ static bool consumer_decode(struct bytes value, struct stream_consumer *consumer
     consumer->active_ms =
         value.len == CONSUMER_BYTES ? get_be64(value.data + 16) : consumer->seen_ms;
     consumer->exists = true;
-    return true;
+    return consumer->pending <= COLLECTION_SIZE_MAX;
 }
 
 static bool pending_decode(struct bytes value, struct stream_pending *pending)
@@ -280,15 +280,11 @@ static bool consumer_lost(struct call *call, struct entry *entry, struct stream_
                           struct stream_consumer *consumer, struct bytes name)
 {
     struct stream_consumer other;
-    if (consumer && bytes_equal(consumer->name, name)) {
-        consumer->pending--;
-        return true;
-    }
-    if (consumer_find(call, entry, group->name, name, &other) != OK) {
-        if (!call->failed)
-            call_error(call, ERR_STORE);
+    if (consumer && bytes_equal(consumer->name, name))
+        return call_rows_end(call, consumer->pending-- == 0);
+    int err = consumer_find(call, entry, group->name, name, &other);
+    if (!call_rows_end(call, err != OK || other.pending == 0))
         return false;
-    }
     other.pending--;
     consumer_put(call, entry, group->name, &other);
     return true;
@@ -352,7 +348,8 @@ bool pending_drop(struct call *call, struct entry *entry, struct stream_group *g
     sub_delete(call, entry, CF_DATA, given_row_key(call, group->name, old->consumer, id));
     if (group->has_times)
         pending_time_delete(call, entry, group, old->delivered_ms, id);
-    group->pending--;
+    if (!call_rows_end(call, group->pending-- == 0))
+        return false;
     return consumer_lost(call, entry, group, consumer, old->consumer);
 }
 
@@ -381,9 +378,10 @@ struct stream_consumer *consumers_read(struct call *call, struct entry *entry,
                                        const struct stream_group *group, uint64_t *count)
 {
     struct sub_iter it;
-    struct stream_consumer *consumers =
-        arena_alloc(call->arena, (group->consumers + 1) * sizeof *consumers);
+    struct stream_consumer *consumers = call_array(call, group->consumers + 1, sizeof *consumers);
     *count = 0;
+    if (!consumers)
+        return NULL;
     sub_iter_init(call, entry, CF_DATA, consumer_row_key(call, group->name, BYTES("")), &it);
     while (*count < group->consumers && sub_iter_next(&it) &&
            consumer_row_read(&it, group->name, &consumers[*count])) {

@@ -300,7 +300,9 @@ static struct stream_id *collect_new(struct call *call, struct entry *entry, str
     int64_t found = stream_count(call, entry, first, STREAM_ID_MAX, most ? most : UINT64_MAX);
     if (found < 0)
         return NULL;
-    ids = arena_alloc(call->arena, ((size_t)found + 1) * sizeof *ids);
+    ids = call_array(call, (uint64_t)found + 1, sizeof *ids);
+    if (!ids)
+        return NULL;
     if (stream_id_compare(first, entry->meta.stream_first) < 0)
         first = entry->meta.stream_first;
     sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, first), &it);

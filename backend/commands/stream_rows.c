@@ -285,7 +285,7 @@ bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id
         return reply_stream_rows(call, &it, (uint64_t)count, reply_stream_row, 0);
     for (; is_good && count > 0 && sub_iter_next(&it); count--)
         is_good = stream_id_decode(it.sub, &id) && stream_entry_reply(call, id, it.value);
-    return sub_iter_fini(&it) && is_good;
+    return sub_iter_fini(&it) && call_rows_end(call, (uint64_t)count + !is_good);
 }
 
 /* Finds the first entry of the stream, or the last one. */

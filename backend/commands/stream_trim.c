@@ -211,10 +211,12 @@ static bool look_at_first(struct call *call, struct entry *entry, int64_t count,
 static bool drop_references(struct call *call, struct entry *entry, int64_t count,
                             struct stream_references *references)
 {
-    struct stream_id *ids = arena_alloc(call->arena, (size_t)count * sizeof *ids);
+    struct stream_id *ids = call_array(call, (uint64_t)count, sizeof *ids);
     char from[STREAM_ID_BYTES];
     struct sub_iter it;
     int64_t found = 0;
+    if (!ids)
+        return false;
     sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, entry->meta.stream_first), &it);
     while (found < count && sub_iter_next(&it) && stream_id_decode(it.sub, &ids[found]))
         found++;

@@ -39,7 +39,7 @@ int zset_score(struct call *call, struct entry *entry, struct bytes member, doub
     int err = sub_get(call, entry, CF_DATA, member, &value);
     if (err != OK)
         return err;
-    if (!decode_u64(value, &bits)) {
+    if (!decode_u64(value, &bits) || isnan(decode_score(bits))) {
         call_error(call, ERR_STORE);
         return ERR_STORE;
     }
@@ -111,7 +111,7 @@ bool zset_remove_rows(struct call *call, struct entry *entry, const struct zset_
 {
     if (rows->count)
         call_changes(call, (int64_t)rows->count - 1);
-    if (rows->count == entry->meta.size) {
+    if (rows->count >= entry->meta.size) {
         entry_delete(call, entry);
         return true;
     }
@@ -217,7 +217,7 @@ bool zset_iter_next(struct zset_iter *iter)
         !sub_iter_next(&iter->it)) /* `to` itself is excluded */
         return false;
     struct bytes place = iter->it.sub;
-    if (place.len < sizeof(uint64_t)) { /* another shard may have sent such a row */
+    if (place.len < sizeof(uint64_t) || isnan(zset_place_score(place))) { /* from another shard? */
         call_error(iter->it.call, ERR_STORE);
         return false;
     }
@@ -237,7 +237,7 @@ bool zset_iter_next(struct zset_iter *iter)
 
 bool zset_iter_fini(struct zset_iter *iter)
 {
-    return sub_iter_fini(&iter->it);
+    return sub_iter_fini(&iter->it) && !iter->it.call->failed;
 }
 
 bool zset_rank(struct call *call, struct entry *entry, struct bytes bound, uint64_t *rank)
@@ -273,7 +273,7 @@ bool zset_place_at(struct call *call, struct entry *entry, uint64_t rank, struct
             *place = arena_copy(call->arena, it.sub);
             break;
         }
-    return sub_iter_fini(&it);
+    return sub_iter_fini(&it) && call_rows_end(call, place->len < sizeof(uint64_t));
 }
 
 /* ---- ZADD, ZINCRBY ---- */

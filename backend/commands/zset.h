@@ -78,9 +78,10 @@ bool zset_first_bound(struct call *call, struct entry *entry, struct bytes *boun
 bool zset_place_at(struct call *call, struct entry *entry, uint64_t rank, struct bytes *place);
 static inline double zset_place_score(struct bytes place)
 {
-    return decode_score(get_be64(place.data));
+    return place.len < sizeof(uint64_t) ? 0 : decode_score(get_be64(place.data));
 }
 static inline struct bytes zset_place_member(struct bytes place)
 {
-    return (struct bytes){place.data + sizeof(uint64_t), place.len - sizeof(uint64_t)};
+    size_t skip = place.len < sizeof(uint64_t) ? place.len : sizeof(uint64_t);
+    return (struct bytes){place.data + skip, place.len - skip};
 }

@@ -178,9 +178,14 @@ static void join_inputs(struct call *call, struct algebra *algebra)
     }
 }
 
-static double row_score(struct bytes value)
+/* The score in the row of a member: 1 in a set. False: the row is damaged, and an error was replied. */
+static bool row_score(struct call *call, struct bytes value, double *score)
 {
-    return value.len == sizeof(uint64_t) ? decode_score(get_be64(value.data)) : 1;
+    *score = value.len == sizeof(uint64_t) ? decode_score(get_be64(value.data)) : 1;
+    if (!isnan(*score))
+        return true;
+    call_error(call, ERR_STORE);
+    return false;
 }
 
 static double combine_scores(enum aggregate aggregate, double a, double b)
@@ -229,10 +234,11 @@ static bool read_parts(struct call *call, struct algebra *algebra, struct part *
         while (*count < total && sub_iter_next(&it)) {
             struct part *part = &parts[(*count)++];
             part->row.member = arena_copy(call->arena, it.sub);
-            part->row.score = row_score(it.value);
             part->input = i;
+            if (!row_score(call, it.value, &part->row.score))
+                break;
         }
-        if (!sub_iter_fini(&it))
+        if (!sub_iter_fini(&it) || call->failed)
             return false;
     }
     return true;
@@ -277,10 +283,10 @@ static bool run_union(struct call *call, struct algebra *algebra, struct zset_ro
     for (uint32_t i = 0; i < algebra->count; i++)
         if (algebra->inputs[i].first == i)
             total += input_size(&algebra->inputs[i]);
-    struct part *parts = arena_alloc(call->arena, total * sizeof *parts);
+    struct part *parts = call_array(call, total, sizeof *parts);
     uint32_t *order = arena_alloc(call->arena, (size_t)algebra->count * sizeof *order);
     uint32_t combined = 0;
-    if (!read_parts(call, algebra, parts, total, &count) ||
+    if (!parts || !read_parts(call, algebra, parts, total, &count) ||
         !merge_sort(call->arena, parts, count, sizeof *parts, part_order, NULL))
         return false;
     result->row = arena_alloc(call->arena, (count + 1) * sizeof *result->row);
@@ -309,9 +315,7 @@ static bool find_score(struct call *call, struct input *input, struct bytes memb
         return true;
     int err = sub_get(call, &input->entry, CF_DATA, member, &value);
     *is_in = err == OK;
-    if (err == OK)
-        *score = row_score(value);
-    return !is_read_failure(err);
+    return err == OK ? row_score(call, value, score) : !is_read_failure(err);
 }
 
 /* Is the row of the first input in the result? Combines its score with those of the other inputs. */
@@ -353,8 +357,8 @@ static bool run_filter(struct call *call, struct algebra *algebra, struct zset_r
     sub_iter_init(call, &algebra->inputs[0].entry, CF_DATA, NOTHING, &it);
     while (sub_iter_next(&it)) {
         bool is_in;
-        double score = row_score(it.value);
-        if (!stays(call, algebra, it.sub, &score, &is_in))
+        double score;
+        if (!row_score(call, it.value, &score) || !stays(call, algebra, it.sub, &score, &is_in))
             break;
         if (!is_in)
             continue;

@@ -190,26 +190,12 @@ enum {
     SCAN_RATIO = 16
 }; /* for more than size / 16 members one iteration is cheaper than single lookups */
 
-static bool reply_at(struct call *call, struct entry *entry, uint64_t rank, bool with_scores)
+static void reply_picks(struct call *call, const struct sample *picks, uint64_t count,
+                        bool with_scores)
 {
-    struct bytes place;
-    double score;
-    if (!zset_place_at(call, entry, rank, &place))
-        return false;
-    struct bytes member = zset_place_member(place);
-    if (with_scores && zset_score(call, entry, member, &score) != OK)
-        return false;
-    zset_reply_row(&call->reply, member, with_scores ? score : 0, with_scores);
-    return true;
-}
-
-/* For few of many members. */
-static void random_few(struct call *call, struct entry *entry, uint64_t needed, bool with_scores)
-{
-    const struct sample *picks = sample_draw(call, entry->meta.size, needed);
-    for (uint64_t i = 0; picks && i < needed; i++)
-        if (!reply_at(call, entry, picks[i].row, with_scores))
-            return;
+    for (uint64_t i = 0; picks && i < count; i++)
+        zset_reply_row(&call->reply, zset_place_member(picks[i].sub),
+                       zset_place_score(picks[i].sub), with_scores);
 }
 
 /* For many members: iterates and takes each with probability needed / remaining (Knuth's algorithm S). */
@@ -223,16 +209,15 @@ static void random_many(struct call *call, struct entry *entry, uint64_t needed,
             zset_reply_row(&call->reply, iter.member, iter.score, with_scores);
             needed--;
         }
-    zset_iter_fini(&iter);
+    if (zset_iter_fini(&iter))
+        (void)call_rows_end(call, needed);
 }
 
 static void random_members_repeated(struct call *call, struct entry *entry, uint64_t count,
                                     bool with_scores)
 {
     if (count <= entry->meta.size / SCAN_RATIO) {
-        for (uint64_t i = 0; i < count; i++)
-            if (!reply_at(call, entry, call_random(call) % entry->meta.size, with_scores))
-                return;
+        reply_picks(call, sample_repeated(call, entry, CF_ZSET_SCORE, count), count, with_scores);
         return;
     }
     struct zset_iter iter;
@@ -240,7 +225,7 @@ static void random_members_repeated(struct call *call, struct entry *entry, uint
     zset_iter_init(call, entry, NOTHING, NOTHING, false, &iter);
     while (zset_iter_next(&iter))
         zset_rows_add(call, &rows, iter.member, iter.score);
-    if (!zset_iter_fini(&iter))
+    if (!zset_iter_fini(&iter) || !call_rows_end(call, rows.count == 0))
         return;
     for (uint64_t i = 0; i < count && call_goes_on(call, BUDGET_ROW); i++) {
         const struct zset_row *row = &rows.row[call_random(call) % rows.count];
@@ -264,7 +249,8 @@ void cmd_zrandmember(struct call *call)
     if (wish.repeats)
         random_members_repeated(call, &entry, wish.count, wish.has_option);
     else if (wish.count <= entry.meta.size / SCAN_RATIO)
-        random_few(call, &entry, wish.count, wish.has_option);
+        reply_picks(call, sample_distinct(call, &entry, CF_ZSET_SCORE, wish.count), wish.count,
+                    wish.has_option);
     else
         random_many(call, &entry, wish.count, wish.has_option);
 }

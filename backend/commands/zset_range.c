@@ -91,7 +91,7 @@ static bool outermost(struct call *call, struct entry *entry, bool is_last, stru
     zset_iter_init(call, entry, NOTHING, NOTHING, is_last, &iter);
     if (zset_iter_next(&iter))
         *place = arena_copy(call->arena, iter.it.sub);
-    return zset_iter_fini(&iter);
+    return zset_iter_fini(&iter) && call_rows_end(call, place->len == 0);
 }
 
 /* Finds the window of a range by member when scores differ, where rows are not in the order of members: compares row by
@@ -329,7 +329,8 @@ static void reply_window(struct call *call, struct entry *entry, const struct wi
     for (uint64_t i = 0; i <= offset && is_there; i++)
         is_there = zset_iter_next(&iter);
     if (!is_there) {
-        zset_iter_fini(&iter);
+        if (zset_iter_fini(&iter))
+            (void)call_rows_end(call, window->rows);
         return;
     }
     reply_member_row(&call->reply, iter.it.sub, NOTHING, query->with_scores);
@@ -366,6 +367,8 @@ static void reply_uncounted(struct call *call, struct entry *entry, struct windo
         return;
     }
     if (!window_count(call, entry, window, &count))
+        return;
+    if (!call_rows_end(call, count <= offset)) /* although more than FEW_ROWS were read */
         return;
     if (window->rows > count - offset)
         window->rows = count - offset;

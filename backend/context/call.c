@@ -31,11 +31,18 @@ static size_t error_begin(struct call *call)
     return limit;
 }
 
+/* The error is the whole reply, whatever the handler writes behind it. */
+static void error_end(struct call *call, size_t limit)
+{
+    call->error_end = call->reply.out->bytes;
+    out_limit(call->reply.out, limit);
+}
+
 void call_error_again(struct call *call, const char *text)
 {
     size_t limit = error_begin(call);
     reply_error(&call->reply, text);
-    out_limit(call->reply.out, limit);
+    error_end(call, limit);
 }
 
 void call_error_text(struct call *call, const char *text)
@@ -64,6 +71,24 @@ void call_error(struct call *call, enum error error)
 {
     CHECK(error != ERR_RETRY || call_retries(call));
     call_error_text(call, error_text(error));
+}
+
+bool call_rows_end(struct call *call, uint64_t left)
+{
+    if (left && !call->failed)
+        call_error(call, ERR_STORE);
+    return !left;
+}
+
+void *call_array(struct call *call, uint64_t count, size_t size)
+{
+    char text[ERROR_TEXT_MAX];
+    size_t max = budget_memory_max(call);
+    if (count <= max / size)
+        return arena_alloc(call->arena, count * size);
+    budget_memory_text(max, text, sizeof text);
+    call_error_text(call, text);
+    return NULL;
 }
 
 struct retry *call_wait(const struct call *call)
@@ -104,7 +129,7 @@ void call_error_arity(struct call *call)
     stats_error(call->partition->metrics.stats, "ERR");
     size_t limit = error_begin(call);
     command_error_arity(&call->reply, call->command);
-    out_limit(call->reply.out, limit);
+    error_end(call, limit);
 }
 
 uint64_t call_bulk_bytes_max(const struct call *call)

@@ -31,6 +31,7 @@ struct call {
     uint32_t argc;
     struct reply reply;
     size_t begun;                 /* reply.out->bytes before this command's reply */
+    size_t error_end;             /* reply.out->bytes behind the error, if it failed */
     struct space *space;          /* storage namespace of the session's namespace and database */
     const struct slot_set *slots; /* keys in other slots are not here; NULL: all slots are here */
     struct borrow *borrow;        /* keys in other slots are borrowed; NULL: they are refused */
@@ -59,6 +60,12 @@ void call_retry_refused(struct call *call, char *error);
 /* Replaces the reply so far by an error and marks the call as failed, so that dispatch rolls back its effects. */
 /* For ERR_RETRY the reply is discarded: the command waits, and will run again (retry.h). */
 void call_error(struct call *call, enum error error);
+/* The rows of a collection have ended, and `left` rows of the number in the reply's header are missing: the store is damaged. False:
+ * some are missing, and an error was replied. */
+bool call_rows_end(struct call *call, uint64_t left);
+/* Memory in the call's arena for `count` elements of `size` bytes; `count` may come from a damaged row. NULL: it is more than the
+ * command may have (command-memory), and the error was replied. */
+void *call_array(struct call *call, uint64_t count, size_t size);
 void call_error_text(struct call *call, const char *text);
 /* call_error_text for an error that errorstats already counted. */
 void call_error_again(struct call *call, const char *text);

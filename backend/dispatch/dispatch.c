@@ -91,6 +91,8 @@ static void run_handler(struct call *call)
     command_at_hand = call->command;
     handlers[call->command->id](call);
     partition->watchers.messages->open--;
+    if (call->failed && call->reply.out->bytes > call->error_end)
+        out_truncate(call->reply.out, call->error_end);
     CHECK(!(call->is_waiting && call->failed));
     if (partition->running.budget.end && !call->failed && !call->is_waiting)
         call_error(call, ERR_OVER);

@@ -11,6 +11,7 @@
 #include "backend/format/tdigest.h"
 #include "backend/format/topk.h"
 #include "shared/check.h"
+#include "shared/slot.h"
 
 #include <math.h>
 
@@ -416,9 +417,15 @@ static bool next_space(struct bytes *row, struct bytes *space)
     return next_u8(row, &len) && len <= SPACE_BYTES_MAX && next_part(row, len, space);
 }
 
+/* A slot indexes arrays. */
+static bool next_slot(struct bytes *row, uint16_t *slot)
+{
+    return next_u16(row, slot) && *slot < SLOT_COUNT;
+}
+
 bool decode_metadata_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key)
 {
-    if (!next_space(&row, space) || !next_u16(&row, slot))
+    if (!next_space(&row, space) || !next_slot(&row, slot))
         return false;
     *key = row;
     return true;
@@ -428,7 +435,7 @@ bool decode_collection_key(struct bytes row, struct bytes *space, uint16_t *slot
                            uint64_t *version, struct bytes *sub)
 {
     uint32_t key_len;
-    if (!next_space(&row, space) || !next_u16(&row, slot) || !next_u32(&row, &key_len))
+    if (!next_space(&row, space) || !next_slot(&row, slot) || !next_u32(&row, &key_len))
         return false;
     if (!next_part(&row, key_len, key) || !next_u64(&row, version))
         return false;
@@ -617,8 +624,9 @@ bool decode_metadata(struct bytes value, struct metadata *metadata)
         return false;
     const struct metadata_fields *fields = type_rows[metadata->type].fields;
     if (value.len == 0)
-        return !fields || fields->are_optional;
-    return fields && fields->read(&value, metadata) && value.len == 0;
+        return (!fields || fields->are_optional) && metadata_is_sound(metadata);
+    return fields && fields->read(&value, metadata) && value.len == 0 &&
+           metadata_is_sound(metadata);
 }
 
 bool decode_batch_header(struct bytes value, struct batch_header *header)

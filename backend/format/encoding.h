@@ -92,6 +92,10 @@ enum {
     VARINT_BYTES_MAX = 10,
 };
 
+/* Elements of a collection, and bytes of a string in fragments. */
+#define COLLECTION_SIZE_MAX (UINT64_C(1) << 48)
+#define BITMAP_BYTES_MAX    (UINT64_C(1) << 32)
+
 struct stream_id {
     uint64_t ms;
     uint64_t seq;
@@ -198,13 +202,26 @@ bool decode_expire_key(struct bytes row, uint64_t *expire_ms, struct bytes *meta
 bool decode_counter_key(struct bytes row, struct bytes *space, uint16_t *first_slot);
 bool decode_journal_key(struct bytes row, uint8_t *position);
 
-/* Metadata values. decode_metadata fails on unknown types and short rows. */
+/* Metadata values. decode_metadata fails on unknown types, short rows, and numbers that no collection has. */
 struct bytes encode_metadata(struct arena *arena, const struct metadata *metadata);
 /* The metadata row of an empty string without TTL; static. */
 struct bytes metadata_plain(void);
 /* Is this the metadata row of a string without TTL? False for some that an old version has written. */
 bool metadata_is_plain(struct bytes value);
 bool decode_metadata(struct bytes value, struct metadata *metadata);
+/* May a collection have these numbers? Decoded rows do, and rows that do not are never written: handlers compute sizes of memory
+ * and of replies from them. An empty one may only have a type that exists empty; a list has as many elements as places. */
+static inline bool metadata_is_sound(const struct metadata *metadata)
+{
+    /* 0 is beyond the maximum, too, if the key does not exist empty */
+    uint64_t size = metadata->size - !type_rows[metadata->type].exists_empty;
+    if (metadata->type == TYPE_BITMAP)
+        return size < BITMAP_BYTES_MAX;
+    if (metadata->type == TYPE_LIST)
+        return size < COLLECTION_SIZE_MAX && metadata->head < metadata->tail &&
+               metadata->tail - metadata->head == metadata->size;
+    return size < COLLECTION_SIZE_MAX;
+}
 
 /* Rows of counters are written and read in pieces: write_* returns the end of what it wrote, decode_next_* reads from
  * the front of `row`, or returns false. */

@@ -107,7 +107,10 @@ bool field_expiry_delete(struct call *call, struct entry *entry, uint64_t *left)
     }
     *left -= count;
     meta->size -= count < meta->size ? count : meta->size;
-    meta->field_ttls = next_ms ? meta->field_ttls - count : 0;
+    if (next_ms)
+        meta->field_ttls -= count < meta->field_ttls ? count : meta->field_ttls - 1;
+    else
+        meta->field_ttls = 0;
     meta->field_expire_ms = next_ms;
     if (count == 0) {
         entry_save_untold(call, entry); /* only `soonest` was too early */
@@ -186,8 +189,10 @@ bool field_expiry_show(struct call *call, struct entry *entry)
     while (sub_iter_next(&it) && decode_field_time(it.sub, &expire_ms, &field) &&
            keyspace_expired(call, expire_ms))
         due++;
+    if (!sub_iter_fini(&it) || !call_rows_end(call, due >= entry->meta.size)) /* some are left */
+        return false;
     entry->meta.size -= due;
-    return sub_iter_fini(&it);
+    return true;
 }
 
 bool field_expiry_first(struct call *call, struct entry *entry, uint64_t *expire_ms)

@@ -320,6 +320,10 @@ static void inline_put(struct call *call, struct entry *entry)
 /* Writes the metadata row unless it is unchanged: many changes of a collection keep its size. */
 static void collection_put(struct call *call, struct entry *entry)
 {
+    if (!metadata_is_sound(&entry->meta)) { /* more was removed than the stored size */
+        call_error(call, ERR_STORE);
+        return;
+    }
     struct bytes row = encode_metadata(call->arena, &entry->meta);
     if (!bytes_equal(row, entry->row))
         overlay_put_hashed(call->partition->overlay, CF_METADATA, entry->row_key,

@@ -9,6 +9,7 @@
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space_inner.h"
 #include "shared/check.h"
+#include "shared/log.h"
 #include "shared/table.h"
 
 #include <stdlib.h>
@@ -72,15 +73,26 @@ static void sums_add(struct space_set *set, const struct counter *counter, uint6
     space->expires += expires;
 }
 
+/* The number of keys after a change. It is below 0 if more keys were deleted than a damaged row had counted. */
+static uint64_t at_least_none(struct counter *counter, uint64_t keys)
+{
+    if ((int64_t)keys >= 0)
+        return keys;
+    if (!counter->is_miscounted)
+        log_event(LOG_ERROR, "keys_miscounted", "slot=%u", counter->slot);
+    counter->is_miscounted = true;
+    return 0;
+}
+
 /* Sets the counter and the sums that include it. */
 static void counter_set(struct space_set *set, struct counter *counter, uint64_t keys,
                         uint64_t expires)
 {
+    keys = at_least_none(counter, keys);
+    expires = at_least_none(counter, expires);
     sums_add(set, counter, keys - counter->keys, expires - counter->expires);
     counter->keys = keys;
     counter->expires = expires;
-    CHECK((int64_t)keys >= 0);
-    CHECK((int64_t)expires >= 0);
 }
 
 /* Marks the counter row of the slot as older than journal row `serial`. */
@@ -101,7 +113,8 @@ bool space_load_count(void *owner, struct bytes space, const struct slot_count *
                       uint64_t serial)
 {
     struct space_set *set = owner;
-    if (count->slot >= GROUPS * COUNTER_SLOTS)
+    if (count->slot >= GROUPS * COUNTER_SLOTS || count->keys > COLLECTION_SIZE_MAX ||
+        count->expires > COLLECTION_SIZE_MAX)
         return false;
     struct holder *holder = space_holder_open(set, space);
     counter_set(set, counter_open(set, holder, count->slot), count->keys, count->expires);

@@ -24,6 +24,7 @@ struct counter {
     uint64_t expires;
     uint16_t slot;
     bool dirty;
+    bool is_miscounted; /* its row was damaged, which was logged */
 };
 
 /* The slots of one counter row. */

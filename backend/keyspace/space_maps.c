@@ -29,10 +29,19 @@ struct database_map *space_map_open(struct space_set *set, struct bytes name)
     return map;
 }
 
+static bool is_permutation(const uint8_t storage[DATABASES_MAX])
+{
+    uint32_t seen = 0;
+    for (uint8_t i = 0; i < DATABASES_MAX; i++)
+        seen |= storage[i] < DATABASES_MAX ? 1u << storage[i] : 0;
+    return seen == (1u << DATABASES_MAX) - 1;
+}
+
 static bool load_map(struct space_set *set, struct bytes key, struct bytes value)
 {
     struct bytes name;
-    if (!decode_database_map_key(key, &name) || value.len != DATABASES_MAX)
+    if (!decode_database_map_key(key, &name) || value.len != DATABASES_MAX ||
+        !is_permutation((const uint8_t *)value.data))
         return false;
     struct database_map *map = space_map_open(set, name);
     memcpy(map->storage, value.data, DATABASES_MAX);
@@ -114,14 +123,6 @@ void space_maps_write(struct space_set *set, struct out *out)
         out_write(out, swapped->storage, DATABASES_MAX);
     }
     free(names);
-}
-
-static bool is_permutation(const uint8_t storage[DATABASES_MAX])
-{
-    uint32_t seen = 0;
-    for (uint8_t i = 0; i < DATABASES_MAX; i++)
-        seen |= storage[i] < DATABASES_MAX ? 1u << storage[i] : 0;
-    return seen == (1u << DATABASES_MAX) - 1;
 }
 
 static void put_map(struct space_set *set, struct bytes name, const uint8_t storage[DATABASES_MAX])

@@ -147,7 +147,9 @@ bool text_read(struct call *call, struct entry *entry, uint64_t from, size_t len
         *value = (struct bytes){entry->meta.payload.data + from, len};
         return true;
     }
-    char *data = arena_alloc(call->arena, len);
+    char *data = call_array(call, len, 1);
+    if (!data)
+        return false;
     *value = (struct bytes){data, len};
     return text_copy(call, entry, from, len, data);
 }

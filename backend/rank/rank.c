@@ -281,6 +281,8 @@ static bool drop_tree(struct rank_edit *edit)
         return false;
     for (size_t i = 0; i < keys.count; i++) {
         struct bytes key = keys.blocks[i].separator;
+        if (!key.len)
+            return broken(edit->call);
         block_delete(edit, (uint8_t)key.data[0], (struct bytes){key.data + 1, key.len - 1});
     }
     node_forget(edit, (unsigned)edit->height, NOTHING);
@@ -535,10 +537,9 @@ bool rank_edit_remove(struct rank_edit *edit, struct bytes sub)
         return true;
     if (!path_move(edit, sub))
         return false;
-    if (edit->path[0].count == 0)
-        return broken(edit->call);
     for (unsigned i = 0; i < edit->height; i++)
-        edit->path[i].count--;
+        if (edit->path[i].count-- == 0)
+            return broken(edit->call);
     if (edit->path[0].count == 0)
         path_prune(edit);
     return true;
@@ -595,7 +596,7 @@ static bool leaf_find(struct call *call, struct entry *entry, enum cf cf, const 
         leaf->separator = arena_copy(call->arena, node->block[at].separator);
         count = node->block[at].children;
     }
-    return true;
+    return leaf->before <= entry->meta.size || broken(call);
 }
 
 bool rank_of(struct call *call, struct entry *entry, enum cf cf, struct bytes sub, uint64_t *rank)
@@ -617,7 +618,8 @@ bool rank_seek(struct call *call, struct entry *entry, enum cf cf, uint64_t rank
                struct bytes *from, uint64_t *skip)
 {
     struct leaf leaf;
-    CHECK(rank < entry->meta.size);
+    if (rank >= entry->meta.size)
+        return broken(call);
     if (!leaf_find(call, entry, cf, NULL, rank, &leaf))
         return false;
     *from = leaf.separator;

@@ -149,7 +149,10 @@ void rank_cache_put(struct rank_cache *cache, const struct rank_place *place,
     if (!node)
         return;
     struct rank_block *kept = &node->block[rank_node_find(node, block->separator)];
-    CHECK(bytes_equal(kept->separator, block->separator));
+    if (!bytes_equal(kept->separator, block->separator)) { /* separators out of order */
+        node_free(cache, node);
+        return;
+    }
     kept->count = block->count;
     kept->children = block->children;
     node->ticket = overlay_ticket(cache->overlay);
@@ -161,13 +164,13 @@ void rank_cache_divide(struct rank_cache *cache, const struct rank_place *place,
     struct rank_node *node = find_node(cache, place);
     if (!node)
         return;
-    if (node->count == RANK_FAN_MAX) {
+    struct rank_block blocks[RANK_FAN_MAX];
+    uint32_t at = rank_node_find(node, block->separator);
+    if (node->count == RANK_FAN_MAX ||
+        !bytes_equal(node->block[at].separator, block->separator)) { /* full, or out of order */
         node_free(cache, node);
         return;
     }
-    struct rank_block blocks[RANK_FAN_MAX];
-    uint32_t at = rank_node_find(node, block->separator);
-    CHECK(bytes_equal(node->block[at].separator, block->separator));
     memcpy(blocks, node->block, (at + 1) * sizeof *blocks);
     blocks[at].count = block->count;
     blocks[at].children = block->children;

@@ -275,7 +275,10 @@ void rank_rebuild_note(struct call *call, struct entry *entry, struct bytes sub,
     if (!draft->is_whole && (!draft->is_begun || bytes_compare(sub, last_counted(draft)) > 0))
         return; /* the iteration has not come to this row */
     struct rank_block *leaf = leaf_of(draft, sub);
-    CHECK(change > 0 || leaf->count > 0);
+    if (change < 0 && leaf->count == 0) { /* the deleted row was not there */
+        draft_reset(draft, draft->stamp);
+        return;
+    }
     leaf->count += (uint64_t)(int64_t)change;
     draft->ticket = overlay_ticket(rebuild->overlay);
     if (leaf->count > RANK_LEAF_MAX)
@@ -420,7 +423,8 @@ static void walk(struct call *call)
     struct overlay_iter *iter = overlay_iter_new(rebuild->overlay, CF_RANK, NOTHING, NOTHING);
     int left = ROOTS_PER_CYCLE;
     overlay_iter_seek(iter, from.len ? from : NOTHING);
-    for (; left > 0 && overlay_iter_valid(iter); left--) {
+    bool is_last = false; /* no key may follow the row */
+    for (; left > 0 && !is_last && overlay_iter_valid(iter); left--) {
         struct bytes row = overlay_iter_key(iter);
         bool is_row = decode_collection_prefix(row, &prefix);
         from =
@@ -429,10 +433,11 @@ static void walk(struct call *call)
             from = arena_copy(call->arena, row);
             break;
         }
+        is_last = !from.len;
         overlay_iter_seek(iter, from);
     }
     bool is_end =
-        left > 0 && !overlay_iter_valid(iter) && overlay_iter_error(iter) == OK &&
+        left > 0 && (is_last || !overlay_iter_valid(iter)) && overlay_iter_error(iter) == OK &&
         list_empty(&rebuild->drafts); /* else it is looked at again when they are written */
     overlay_iter_free(iter);
     walk_to(rebuild, from);

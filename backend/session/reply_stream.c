@@ -70,7 +70,7 @@ bool reply_stream_rows(struct call *call, struct sub_iter *it, uint64_t rows,
 {
     struct out *out = call->reply.out;
     /* rows that are hidden must be skipped by the sub_iter */
-    bool parts = !it->ttls && reply_stream_is_allowed(call);
+    bool parts = !it->ttls && rows <= REPLY_STREAM_ROWS_MAX && reply_stream_is_allowed(call);
     if (parts && is_scrap(call))
         return sub_iter_fini(it);
     for (uint64_t done = 1; rows > 0 && sub_iter_next(it); rows--, done++) {
@@ -86,7 +86,7 @@ bool reply_stream_rows(struct call *call, struct sub_iter *it, uint64_t rows,
             return true;
         }
     }
-    return sub_iter_fini(it) && rows == 0;
+    return sub_iter_fini(it) && call_rows_end(call, rows);
 }
 
 /* The slots that the partition serves now, in the arena. */

@@ -22,6 +22,8 @@
 #include "shared/net/loop.h"
 
 enum {
+    REPLY_STREAM_ROWS_MAX =
+        1 << 30, /* clients cannot read more; a damaged row may have such a number */
     REPLY_STREAM_STEP_ROWS = 512, /* rows examined in one step */
     REPLY_STREAM_REST_ROWS = 128, /* a rest of at most this many rows is added to the last step */
     REPLY_STREAM_STEP_BYTES = 256 * 1024, /* a step ends when its output exceeds this */

@@ -132,7 +132,7 @@ static bool is_group_row(const struct checked *key, struct bytes sub, struct byt
 {
     (void)key;
     (void)value;
-    return sub.len > 0 && memchr("gcpi", sub.data[0], 4) != NULL;
+    return sub.len > 0 && memchr("gcpit", sub.data[0], 5) != NULL;
 }
 
 /* Counts the rows of CF_DATA and checks their format. */

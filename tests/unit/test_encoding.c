@@ -8,6 +8,7 @@
 #include "backend/format/sketch.h"
 #include "backend/format/tdigest.h"
 #include "backend/format/topk.h"
+#include "shared/slot.h"
 #include "tests/unit/suite.h"
 
 #include <math.h>
@@ -336,7 +337,7 @@ START_TEST(every_type_comes_back_as_it_was)
         if (type_is_inline(types[i]))
             metadata.payload = BYTES("payload");
         else
-            metadata.version = 1, metadata.size = UINT64_MAX;
+            metadata.version = 1, metadata.size = 3;
         if (types[i] == TYPE_BLOOM)
             metadata.payload = bloom_encode(&arena, &filter);
         if (types[i] == TYPE_CMS)
@@ -346,7 +347,7 @@ START_TEST(every_type_comes_back_as_it_was)
         if (types[i] == TYPE_TOPK)
             metadata.payload = topk_encode(&arena, &topk);
         if (types[i] == TYPE_LIST)
-            metadata.head = 2, metadata.tail = 3;
+            metadata.head = 2, metadata.tail = 5;
         if (types[i] == TYPE_HASH)
             metadata.field_ttls = 4, metadata.field_expire_ms = UINT64_MAX;
         if (types[i] == TYPE_STREAM)
@@ -387,10 +388,10 @@ START_TEST(the_old_layout_is_read)
     ck_assert(metadata.type == TYPE_HASH && metadata.expire_ms == 0);
     ck_assert(metadata.version == 7 && metadata.size == 9);
     ck_assert(decode_metadata(BYTES("\3\xff\xff\xff\xff\0\0\0\0\0\0\0\1\0\0\0\2"
-                                    "\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\4"),
+                                    "\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\5"),
                               &metadata));
     ck_assert(metadata.type == TYPE_LIST && metadata.expire_ms == UINT64_C(4294967295000));
-    ck_assert(metadata.size == 2 && metadata.head == 3 && metadata.tail == 4);
+    ck_assert(metadata.size == 2 && metadata.head == 3 && metadata.tail == 5);
     char stream[1 + 4 + 8 + 4 + 11 * 8] = {TYPE_STREAM};
     stream[sizeof stream - 1] = 5;
     ck_assert(decode_metadata((struct bytes){stream, sizeof stream}, &metadata));
@@ -676,7 +677,7 @@ END_TEST
 START_TEST(truncated_metadata_is_refused)
 {
     for (enum type type = TYPE_STRING; type <= TYPE_STREAM; type++) {
-        struct metadata metadata = {.type = type, .expire_ms = 1};
+        struct metadata metadata = {.type = type, .expire_ms = 1, .size = 1, .tail = 1};
         struct bytes row = encode_metadata(&arena, &metadata);
         if (type_is_inline(type))
             check_cuts(is_metadata, row, 9);
@@ -686,7 +687,42 @@ START_TEST(truncated_metadata_is_refused)
     check_cuts(is_metadata, BYTES("\1\0\0\0\1value"), 5);
     check_exact(is_metadata, BYTES("\2\0\0\0\0\0\0\0\0\0\0\0\7\0\0\0\11"));
     check_exact(is_metadata, BYTES("\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\2"
-                                   "\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\4"));
+                                   "\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\5"));
+}
+END_TEST
+
+START_TEST(numbers_that_no_collection_has_are_refused)
+{
+    const struct {
+        struct metadata metadata;
+        bool is_sound;
+    } rows[] = {
+        {{.type = TYPE_HASH}, false},
+        {{.type = TYPE_HASH, .size = 1}, true},
+        {{.type = TYPE_SET, .size = COLLECTION_SIZE_MAX}, true},
+        {{.type = TYPE_SET, .size = COLLECTION_SIZE_MAX + 1}, false},
+        {{.type = TYPE_ZSET, .size = UINT64_MAX}, false},
+        {{.type = TYPE_BITMAP, .size = BITMAP_BYTES_MAX}, true},
+        {{.type = TYPE_BITMAP, .size = BITMAP_BYTES_MAX + 1}, false},
+        {{.type = TYPE_STREAM}, true},
+        {{.type = TYPE_STREAM, .size = COLLECTION_SIZE_MAX}, false},
+        {{.type = TYPE_LIST, .size = 2, .head = 3, .tail = 5}, true},
+        {{.type = TYPE_LIST, .size = 2, .head = 3, .tail = 6}, false},
+        {{.type = TYPE_LIST, .size = 2, .head = UINT64_MAX, .tail = 1}, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bytes row = encode_metadata(&arena, &rows[i].metadata);
+        ck_assert_msg(is_metadata(row) == rows[i].is_sound, "row %zu", i);
+    }
+}
+END_TEST
+
+START_TEST(slots_beyond_the_last_are_refused)
+{
+    ck_assert(is_metadata_key(encode_metadata_key(&arena, BYTES(""), SLOT_COUNT - 1, BYTES("k"))));
+    ck_assert(!is_metadata_key(encode_metadata_key(&arena, BYTES(""), SLOT_COUNT, BYTES("k"))));
+    ck_assert(
+        !is_collection_key(encode_collection_prefix(&arena, BYTES(""), SLOT_COUNT, BYTES("k"), 1)));
 }
 END_TEST
 
@@ -697,6 +733,11 @@ START_TEST(unknown_types_and_flags_are_refused)
         int type = flags & 0x0f;
         bool is_known = (type >= 1 && type <= 8) || type == 10;
         bool is_fitting = false;
+        /* one element; a list has a place for it */
+        memset(row, 0, sizeof row);
+        row[flags & 0x80 ? 1 + 3 * 8 - 1 : 1 + 4 + 8 + 4 - 1] = 1;
+        if (type == TYPE_LIST)
+            row[flags & 0x80 ? 1 + 5 * 8 - 1 : 1 + 4 + 8 + 4 + 2 * 8 - 1] = 1;
         row[0] = (char)flags;
         for (size_t len = 0; len <= sizeof row; len++)
             is_fitting |= is_metadata((struct bytes){row, len});
@@ -751,6 +792,8 @@ static void add_all(TCase *tests)
     tcase_add_test(tests, rank_blocks_have_these_bytes);
     tcase_add_test(tests, truncated_keys_are_refused);
     tcase_add_test(tests, truncated_metadata_is_refused);
+    tcase_add_test(tests, numbers_that_no_collection_has_are_refused);
+    tcase_add_test(tests, slots_beyond_the_last_are_refused);
     tcase_add_test(tests, unknown_types_and_flags_are_refused);
     tcase_add_test(tests, keys_of_another_kind_are_refused);
 }
