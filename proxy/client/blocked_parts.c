@@ -398,14 +398,20 @@ static bool wants_last_id(const struct request *request, const struct search *se
     return bytes_is(id_of_stream(request, search, i), "$");
 }
 
-/* Notes the last id of a stream. */
-static void note_last_id(const struct request *request, struct search *search, struct bytes key,
-                         struct bytes id)
+/* Notes the last id of a stream. The reply has the streams in the order of the request, once for each time that they are named: so the
+ * look-up goes on at *next, behind the one before. */
+static void note_last_id(const struct request *request, struct search *search, uint32_t *next,
+                         struct bytes key, struct bytes id)
 {
-    for (uint32_t i = 0; i < search->count; i++)
-        if (wants_last_id(request, search, i) && id.len < ID_BYTES &&
-            bytes_equal(request_argv(request)[search->first + i], key))
-            (void)snprintf(search->keys[i].id, ID_BYTES, "%.*s", (int)id.len, id.data);
+    for (uint32_t looked_at = 0; looked_at < search->count; looked_at++) {
+        uint32_t i = *next;
+        *next = i + 1 < search->count ? i + 1 : 0;
+        if (!wants_last_id(request, search, i) || id.len >= ID_BYTES ||
+            !bytes_equal(request_argv(request)[search->first + i], key))
+            continue;
+        (void)snprintf(search->keys[i].id, ID_BYTES, "%.*s", (int)id.len, id.data);
+        return;
+    }
 }
 
 /* Reads the reply to XREAD COUNT 1 … +: the last entry of each stream that has entries. False: it is an error. */
@@ -415,6 +421,7 @@ static bool read_last_ids(const struct request *request, struct search *search, 
     struct resp_value key;
     struct resp_value value;
     size_t pos = 0;
+    uint32_t next = 0;
     if (!resp_value_next(frame, &pos, &head) || head.type == '-' || head.type == '!')
         return false;
     for (int64_t i = 0; !head.is_null && i < head.count; i++) {
@@ -424,7 +431,7 @@ static bool read_last_ids(const struct request *request, struct search *search, 
             value.count != 1 || !resp_value_next(frame, &pos, &value) ||
             !resp_value_next(frame, &pos, &value))
             return false;
-        note_last_id(request, search, key.text, value.text);
+        note_last_id(request, search, &next, key.text, value.text);
         if (!resp_value_skip(frame, &pos)) /* the fields */
             return false;
     }

@@ -580,6 +580,10 @@ def _(run):
                 other.call('XADD', b, '7-1', 'f', 'new')
                 stream = [('$', b.encode()), ('*', [('*', [('$', b'7-1'), ('*', [('$', b'f'), ('$', b'new')])])])]
                 check_equal(client.read(), ('%', stream) if proto == 3 else ('*', [('*', stream)]))
+            with waiting(cluster, 'XREAD', 'BLOCK', 0, 'STREAMS', b, a, c, a, '$', '$', '$', '$', proto=proto) as client:
+                other.call('XADD', a, '8-1', 'f', 'new')
+                got = str(client.read())
+                check(got.count('8-1') == 2 and '7-1' not in got and '5-5' not in got, 'both ids of a stream that is named twice: ' + got)
             for key in (a, b, c):
                 other.call('XGROUP', 'CREATE', key, 'g', '$', 'MKSTREAM')
             with waiting(cluster, 'XREADGROUP', 'GROUP', 'g', 'me', 'BLOCK', 0, 'STREAMS', a, b, c, '>', '>', '>', proto=proto) as client:
