@@ -82,8 +82,9 @@ bool call_rows_end(struct call *call, uint64_t left)
 
 void *call_array(struct call *call, uint64_t count, size_t size)
 {
+    enum { SMALL = 1 << 20 }; /* command-memory is at least so much */
     char text[ERROR_TEXT_MAX];
-    size_t max = budget_memory_max(call);
+    size_t max = count <= SMALL / size ? SMALL : budget_memory_max(call);
     if (count <= max / size)
         return arena_alloc(call->arena, count * size);
     budget_memory_text(max, text, sizeof text);

@@ -184,6 +184,8 @@ static void serve_others(struct partition *partition)
 /* running.limits_of */
 static struct budget_limits limits_of_namespace(const struct call *call)
 {
+    if (!call->session)
+        return (struct budget_limits){.memory = 0};
     const struct session_scope *scope = &call->session->scope;
     return (struct budget_limits){.memory = scope->command_memory,
                                   .time_ms = scope->command_time_ms};
