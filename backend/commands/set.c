@@ -304,7 +304,7 @@ void cmd_srandmember(struct call *call)
                                  : wish.repeats
                                      ? sample_repeated(call, &entry, CF_DATA, wish.count)
                                      : sample_distinct(call, &entry, CF_DATA, wish.count);
-    if (call->failed)
+    if (wish.count && !picks)
         return;
     if (wish.has_count)
         reply_array(&call->reply, (int64_t)wish.count);
