@@ -462,8 +462,9 @@ static struct bytes *split_rules(struct bytes line, size_t *count)
         if (*count < room)
             continue;
         room = room ? room * 2 : 16;
-        rules = realloc(rules, room * sizeof *rules);
-        CHECK(rules);
+        struct bytes *more = realloc(rules, room * sizeof *rules);
+        CHECK(more);
+        rules = more;
     }
     return rules;
 }
