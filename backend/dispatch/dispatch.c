@@ -89,6 +89,7 @@ static void run_handler(struct call *call)
     partition->watchers.messages->open++;
     uint64_t keys = limits_begin(call);
     command_at_hand = call->command;
+    call->error_end = SIZE_MAX; /* a script's or filter's own error is written without call_error */
     handlers[call->command->id](call);
     partition->watchers.messages->open--;
     if (call->failed && call->reply.out->bytes > call->error_end)

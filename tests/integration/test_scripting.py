@@ -7,7 +7,7 @@ import threading
 
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal, patience, wait_for
-from support.resp import Connection
+from support.resp import Connection, value
 from support.slow import text
 
 suite = Suite(__doc__)
@@ -128,6 +128,24 @@ def _(run):
                     continue
                 got = text(client.get('EVAL', script, '0'))
                 check(got == reply or (isinstance(got, bytes) and reply in got), '%s: %s' % (script, got))
+
+
+@suite.case('an error that a script or a filter replies itself leaves the replies before and behind it as they are')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster:
+        own = 'ERR the reason'
+        commands = [['SET', 'k', 'v'], ['EVAL', "redis.call('SET', 'a', 1) return redis.error_reply('%s')" % own, 0], ['GET', 'a'],
+                    ['EVAL', "return {1, redis.pcall('LPUSH', 'k', 'x')}", 0], ['PING'],
+                    ['MULTI'], ['SET', 'k', 'w'], ['EVAL', "return {err='%s'}" % own, 0], ['GET', 'k'], ['EXEC'],
+                    ['CLIENT', 'LIST', 'TYPE', 'bad'], ['GET', 'k']]
+        for connection in (cluster.connect(), cluster.partition(0)):
+            with connection as client:
+                replies = [value(reply) for reply in client.pipeline(commands)]
+                check_equal(replies[0], b'OK')
+                check_equal([str(replies[1]), replies[2]], [own, b'1'])
+                check_equal([replies[3][0], str(replies[3][1])[:9], replies[4]], [1, 'WRONGTYPE', b'PONG'])
+                check_equal([replies[9][0], str(replies[9][1]), replies[9][2]], [b'OK', own, b'w'])
+                check_equal([str(replies[10]), replies[11]], ["ERR Unknown client type 'bad'", b'w'])
 
 
 @suite.case("a script's settings of the garbage collector and of cjson end with the script")

@@ -63,6 +63,7 @@ static const char *const COMMANDS[] = {
     "MEMORY USAGE K",
     /* strings */
     "GET K",
+    "EVAL return(redis.pcall('GET',KEYS[1])) 1 K",
     "STRLEN K",
     "GETRANGE K 0 -1",
     "GETRANGE K 100 90000",
