@@ -89,7 +89,10 @@ bool bounce_gate(struct call *call)
         return false; /* it runs already, or it must run here */
     if (session->pending.bounced && named_keys_find(call, mark_bounced, NULL))
         return true;
-    return !named_keys_find(call, is_key_here, NULL) && named_keys_find(call, mark_foreign, NULL);
+    /* The proxy has sent it here because of the first key that is written (route.c), and learns the owner of that one only. */
+    return !named_keys_find(call, is_key_here, NULL) &&
+           (named_keys_find_written(call, mark_foreign, NULL) ||
+            named_keys_find(call, mark_foreign, NULL));
 }
 
 /* The command has opened a key of this slot, which is not here. False: it gets an error. */

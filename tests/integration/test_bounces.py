@@ -186,6 +186,24 @@ def _(run):
             check(bounces(cluster) > before, 'nothing bounced')
 
 
+@suite.case('the owner of a written key is learned though the owner of a key that is only read is known')
+def _(run):
+    with lying(3) as cluster, cluster.connect(1) as right:
+        for shard in range(3):
+            restart(cluster)
+            source, target = cluster.key_on((shard + 2) % 3, 'from'), cluster.key_on(shard, 'to')
+            right.get('SET', source, 'v')
+            with cluster.connect(0) as client:
+                check_equal(client.get('GET', source), b'v')
+                check_equal(client.get('COPY', source, target), 1)
+            restart(cluster)
+            with cluster.connect(0) as client:
+                check_equal(client.get('GET', source), b'v')
+                for words in (['MULTI'], ['GET', source], ['SET', target, 'w']):
+                    client.get(*words)
+                check_equal(client.get('EXEC'), [b'v', b'OK'])
+
+
 @suite.case('with cross-slot = shard, split commands follow their keys, and others get CROSSSLOT')
 def _(run):
     same = {'proxy': {'cross-slot': 'shard'}}
