@@ -148,16 +148,16 @@ static bool pipe_has_room(int fd)
 }
 
 /* Standard error may be a pipe whose reader has stopped: the line is left out, because a thread that waited would serve no client. */
-static void write_if_room(const char *line, size_t len)
+static bool write_if_room(const char *line, size_t len)
 {
     int fd = atomic_load(&target);
     (void)pthread_mutex_lock(&write_mutex); /* so that no other thread takes the room */
-    if (!pipe_has_room(fd) || write(fd, line, len) < 0)
-        unwritten++;
+    bool is_written = pipe_has_room(fd) && write(fd, line, len) >= 0;
     (void)pthread_mutex_unlock(&write_mutex);
+    return is_written;
 }
 
-static void print_line(enum log_level level, const char *event, const char *text)
+static bool print_line(enum log_level level, const char *event, const char *text)
 {
     char line[LINE_MAX_BYTES];
     size_t len = write_line_head(line, sizeof(line), level, event);
@@ -165,7 +165,7 @@ static void print_line(enum log_level level, const char *event, const char *text
     while (line[len - 1] == ' ')
         len--;
     line[len++] = '\n';
-    write_if_room(line, len);
+    return write_if_room(line, len);
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -216,7 +216,9 @@ static void report_unwritten(void)
     if (!lines)
         return;
     (void)snprintf(text, sizeof text, "event=all lines=%" PRIu32, lines);
-    print_line(LOG_WARN, "log_dropped", text);
+    if (!print_line(LOG_WARN, "log_dropped",
+                    text)) /* the disk is full, or another thread has taken the room */
+        unwritten += lines;
 }
 
 /* May one more warning of this event be written? It is counted. */
@@ -253,7 +255,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
         va_start(args, format);
         (void)vsnprintf(text, sizeof(text), format, args);
         va_end(args);
-        print_line(level, event, text);
+        unwritten += !print_line(level, event, text);
     }
     errno = saved_errno;
 }
