@@ -263,8 +263,9 @@ export class Tables {
   // Shards with transactions in doubt come first.
   showTransactions({shards}, seen) {
     const all = wantedShards(shards).filter(shard => shard.transactions).map(shard => ({shard, own: shard.transactions}));
-    const doubts = all.reduce((sum, {own}) => sum + own.in_doubt, 0);
-    say(byId('transactions-note'), doubts ? `${doubts} in doubt: bring the shards back that decide them` : 'since the start of each backend');
+    const doubts = shards.reduce((sum, shard) => sum + (shard.transactions?.in_doubt ?? 0), 0);
+    say(byId('transactions-note'), (doubts ? `${doubts} in doubt: bring the shards back that decide them` : 'since the start of each backend')
+      + foundNote(wantedShards(shards), shards));
     this.transactions.show(all.sort((a, b) => b.own.in_doubt - a.own.in_doubt).map(({shard, own}) => [
       {text: shard.name, swatch: colour(shard.name)},
       own.in_doubt ? {by: own.in_doubt, text: short(own.in_doubt), state: 'down', title: 'Their keys are locked until the deciding shard answers'} : '0',
