@@ -232,8 +232,8 @@ size_t overlay_common_bytes(const struct overlay *overlay);
  * half in proportion to `applied_bytes`, the bytes of the immutable buffer that are in the tables. So writers get as slow as the
  * tables, and do not stop. */
 bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes);
-/* Values of BIG_VALUE_BYTES and more do not count above, unless the buffers have more than BIG_BYTES_MAX of them: one client's value of
- * 200 MB would stop all others until it is in the tables. Instead only those that bring such values wait: is there more than
+/* Values of BIG_VALUE_BYTES and more do not count above, unless the buffers have more of them than 64 times their configured size, and
+ * BIG_BYTES_MAX at most: one client's value of 200 MB would stop all others until it is in the tables. Instead only those that bring such values wait: is there more than
  * `limit` of them in the open batch, or in both buffers while one is applied? */
 enum { BIG_VALUE_BYTES = 1024 * 1024, BIG_BYTES_MAX = 512 * 1024 * 1024 };
 bool overlay_has_big(const struct overlay *overlay, size_t limit);

@@ -7,16 +7,26 @@
 #include "backend/storage/overlay_inner.h"
 #include "config/memory_plan.h"
 
+enum { BIG_BUFFERS = 64 };
+
 static size_t big_bytes(const struct overlay *overlay)
 {
     return overlay->buffers[0].big_bytes + overlay->buffers[1].big_bytes;
 }
 
+/* Are big values so few that small writers need not wait for them? In proportion to a buffer, so that a small `memory` holds. */
+static bool are_big_few(const struct overlay *overlay)
+{
+    size_t most = overlay->buffer_bytes < BIG_BYTES_MAX / BIG_BUFFERS
+                      ? overlay->buffer_bytes * BIG_BUFFERS
+                      : BIG_BYTES_MAX;
+    return big_bytes(overlay) <= most;
+}
+
 /* Bytes of the buffer for which all writers wait. */
 static size_t common_bytes(const struct overlay *overlay, const struct write_buffer *buffer)
 {
-    bool are_few = big_bytes(overlay) <= BIG_BYTES_MAX;
-    return buffer->arena.bytes - (are_few ? buffer->big_bytes : 0);
+    return buffer->arena.bytes - (are_big_few(overlay) ? buffer->big_bytes : 0);
 }
 
 size_t overlay_bytes(const struct overlay *overlay)
@@ -27,8 +37,8 @@ size_t overlay_bytes(const struct overlay *overlay)
 size_t overlay_common_bytes(const struct overlay *overlay)
 {
     const struct batch *batch = overlay->batch;
-    bool are_few = big_bytes(overlay) <= BIG_BYTES_MAX;
-    return overlay_bytes(overlay) - (are_few ? overlay->active->big_bytes - batch->big_from : 0);
+    return overlay_bytes(overlay) -
+           (are_big_few(overlay) ? overlay->active->big_bytes - batch->big_from : 0);
 }
 
 bool overlay_has_big(const struct overlay *overlay, size_t limit)
