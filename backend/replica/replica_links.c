@@ -107,11 +107,10 @@ static void drop_neighbour(struct replica_links *links, unsigned at)
 
 /* ---- hello ------------------------------------------------------------------------------------- */
 
-/* A frame of an earlier connection may come late. */
+/* A frame of an earlier connection may come late. Fewer starts are no sign of that: the disk may have gone back. */
 static bool is_old_hello(const struct replica_hello *hello, const struct replica_hello *said)
 {
-    return hello->id == said->id && (hello->starts < said->starts ||
-                                     (hello->starts == said->starts && hello->term < said->term));
+    return hello->id == said->id && hello->run == said->run && hello->term < said->term;
 }
 
 /* Another id at an address: the copy that was there is gone. */
@@ -119,12 +118,11 @@ static void note_hello(struct neighbour *neighbour, const struct replica_hello *
 {
     struct replica_links *links = neighbour->links;
     uint64_t old = neighbour->said.id;
-    if (is_old_hello(hello, &neighbour->said))
-        return;
-    neighbour->said = *hello;
-    neighbour->said.address = bytes_of(neighbour->address);
     if (old && old != hello->id)
         links->options.events.on_down(links->options.owner, old);
+    if (!is_old_hello(hello, &neighbour->said))
+        neighbour->said = *hello;
+    neighbour->said.address = bytes_of(neighbour->address);
     links->options.events.on_hello(links->options.owner, &neighbour->said);
 }
 
@@ -192,10 +190,10 @@ static struct neighbour *sender_of(const struct replica_links *links,
     return neighbour_at(links, incoming->peer.address, strlen(incoming->peer.address));
 }
 
-/* Which of two copies is at the address now, only the answer on our own link tells. */
+/* Which of two copies or processes is at the address now, only the answer on our own link tells. */
 static void hear_hello(struct neighbour *sender, const struct replica_hello *hello)
 {
-    if (!sender->said.id || sender->said.id == hello->id) {
+    if (!sender->said.id || (sender->said.id == hello->id && sender->said.run == hello->run)) {
         note_hello(sender, hello);
         return;
     }
@@ -385,9 +383,9 @@ static void drop_unwanted(struct replica_links *links, const struct replica_link
         if (is_other_copy(config, links->neighbours[i]->address))
             continue;
         uint64_t id = links->neighbours[i]->said.id;
-        drop_neighbour(links, i);
-        if (id)
+        if (id) /* it still has its links, which their users leave now */
             links->options.events.on_down(links->options.owner, id);
+        drop_neighbour(links, i);
     }
 }
 

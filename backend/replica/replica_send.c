@@ -8,13 +8,15 @@
 #include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/log.h"
+#include "shared/net/stream.h"
 #include "shared/out.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* So many unsent bytes of a connection are little: a heartbeat behind them is not late. */
-enum { PENDING_MAX = REPLICA_RECORDS_BYTES };
+/* So many unsent bytes of a connection are little. With more of them it reports when it has sent them (on_drain), with fewer it
+ * does not. */
+enum { PENDING_MAX = STREAM_HIGH_WATER };
 
 /* The next record, read and not sent yet. */
 struct held_record {
@@ -119,13 +121,16 @@ static uint64_t first_record(struct wal *wal)
 }
 
 /* What was offered cannot be sent. The other copy refuses the next APPEND, which has the last offered record before it; then the core
- * sees that the log begins too late for it. */
-static void report_gone(struct replica_send *send)
+ * sees that the log begins too late for it. The term of the record before must be known: another copy that has committed this record
+ * takes 0 for a second leader's. */
+static void report_gone(struct replica_send *send, uint64_t first)
 {
+    uint64_t base = term_runs_base(&send->options.core->runs);
     forget_cursor(send);
+    send->upto = send->upto < base ? base : send->upto;
     send->begin = send->written = send->upto;
     send->is_due = true;
-    send->options.on_gone(send->options.owner, first_record(send->options.wal));
+    send->options.on_gone(send->options.owner, first);
 }
 
 static bool has_cursor(struct replica_send *send)
@@ -134,7 +139,7 @@ static bool has_cursor(struct replica_send *send)
     if (!send->cursor)
         send->cursor = wal_cursor_new_weak(wal, send->written + 1);
     if (!send->cursor && send->written + 1 < first_record(wal))
-        report_gone(send);
+        report_gone(send, first_record(wal));
     return send->cursor != NULL;
 }
 
@@ -158,8 +163,9 @@ static bool hold_record(struct replica_send *send, uint64_t index)
     if (!has_cursor(send))
         return false;
     int err = wal_cursor_next(send->cursor, &found, &bytes, reason, sizeof reason);
-    if (err == ERR_GONE)
-        report_gone(send);
+    uint64_t first = first_record(send->options.wal);
+    if (err == ERR_GONE && index <= send->options.core->committed)
+        report_gone(send, first > index ? first : index + 1); /* the log may have a gap */
     else if (err != OK && err != ERR_NOT_FOUND)
         report_failed(send, reason);
     if (err != OK)
@@ -197,11 +203,13 @@ static bool post_records(struct replica_send *send)
 {
     struct out out;
     out_init(&out);
+    uint64_t before = send->written;
     uint32_t count = gather_records(send, &out);
     char *records = malloc(out.bytes + 1);
     CHECK(records);
     out_copy(&out, records);
-    bool is_posted = count && post_append(send, count, (struct bytes){records, out.bytes});
+    bool is_posted = count && send->written == before &&
+                     post_append(send, count, (struct bytes){records, out.bytes});
     if (count && !is_posted)
         forget_cursor(send);
     out_clear(&out);
@@ -248,7 +256,7 @@ static bool post_next(struct replica_send *send)
 
 static bool has_little_to_send(const struct replica_send *send)
 {
-    return peer_link_pending(send->options.link) < PENDING_MAX;
+    return peer_link_pending(send->options.link) <= PENDING_MAX;
 }
 
 void replica_send_turn(struct replica_send *send)
@@ -256,7 +264,9 @@ void replica_send_turn(struct replica_send *send)
     if (!send->offer.kind)
         return;
     if (send->written < term_runs_base(&send->options.core->runs))
-        report_gone(send);
+        report_gone(send, first_record(send->options.wal));
+    if (send->is_due && send->held.parted && has_little_to_send(send))
+        (void)post_append(send, 0, (struct bytes){0}); /* parts have no reply */
     while (has_little_to_send(send) && post_next(send))
         ;
     if (send->is_due && has_little_to_send(send))

@@ -156,8 +156,13 @@ static void apply_failed(struct commit *commit, int err)
 static void on_applied(void *owner, int err)
 {
     struct commit *commit = owner;
-    if (err != OK)
+    if (err != OK) {
+        if (commit->state == COMMIT_FOLLOWING) { /* commit_follow reports it */
+            log_event(LOG_ERROR, "apply_failed", "reason=\"%s\"", apply_reason(commit->apply));
+            commit->options.on_room(commit->options.owner);
+        }
         return;
+    }
     commit->immutable_ms = 0;
     tell_age(commit);
     commit->options.on_room(commit->options.owner);
@@ -465,6 +470,8 @@ uint64_t commit_durable_in_flight(const struct commit *commit)
 
 bool commit_is_full(const struct commit *commit, uint64_t limit)
 {
+    if (commit->state == COMMIT_FOLLOWING && apply_result(commit->apply) != OK)
+        return false;
     return commit->state !=
                COMMIT_FAILED && /* writes are refused then, so the batch does not grow */
            (overlay_common_bytes(commit->overlay) > limit ||

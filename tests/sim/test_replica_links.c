@@ -52,7 +52,7 @@ static struct copy copies[COPIES];
 static struct sim_relays relays;
 static struct metrics *metrics;
 static struct labels *labels;
-static uint64_t last_id, downs, drains; /* downs, drains: in all worlds */
+static uint64_t last_id, last_run, downs, drains; /* downs, drains: in all worlds */
 
 /* ---- events of a copy -------------------------------------------------------------------------- */
 
@@ -179,7 +179,8 @@ static void start_copy(struct copy *copy)
     bool is_new = !copy->hello.id || sim_random(2);
     copy->hello = (struct replica_hello){.group = {1, 77},
                                          .id = is_new ? ++last_id : copy->hello.id,
-                                         .starts = copy->hello.starts + 1,
+                                         .starts = sim_random(5), /* disks may go back */
+                                         .run = ++last_run,
                                          .term = copy->hello.term,
                                          .state = REPLICA_STATE_MEMBER,
                                          .data_format = 1};
