@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Existing clients work unchanged: redis-py (threads, asyncio), Redis' own tools, hiredis, ioredis, node-redis, BullMQ;
-and the start-up requests of others.
+"""Existing clients work unchanged: redis-py (threads, asyncio), Redis' own tools, hiredis, ioredis, node-redis; the job queues
+BullMQ, Bull and bee-queue; socket.io's adapter; and the start-up requests of others.
 """
 
 import asyncio
@@ -353,6 +353,21 @@ def _(run):
 @suite.case('BullMQ: jobs at once, delayed, ranked and retried, events, flows and schedulers')
 def _(run):
     run_node('bullmq')
+
+
+@suite.case('Bull with keys on all shards: jobs, retries, delays, repetition, pauses, priorities, 300 jobs cleaned, counts')
+def _(run):
+    run_node('bull')
+
+
+@suite.case('bee-queue with keys on all shards: jobs, retries, delays, progress, jobs of a worker that is gone')
+def _(run):
+    run_node('bee_queue')
+
+
+@suite.case("two socket.io servers joined by its adapters, plain and sharded: rooms, broadcasts, answers, each other's sockets")
+def _(run):
+    run_node('socket_io')
 
 
 # ---- start-up requests of other clients ------------------------------------------------------------------------------
