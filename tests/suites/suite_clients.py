@@ -1,105 +1,21 @@
 #!/usr/bin/python3
 """The test suites of clients, as their authors wrote them: against redis-server, then through a proxy over three shards.
 
-    Debian's source package, version pinned ─► build/suites ─► the suite at redis-server ─┐
-                                                            └► the suite at the proxy ────┴► what differs ─ differences.txt
-
-A test that does not pass here and ends otherwise than at redis-server must be in differences.txt, with the reason; a line there that is
-no longer true fails too. Packages of npm contain no tests; what the suites of those clients need is in
-tests/integration/test_clients.py. The suites of celery, rq, redis-py, redis-rb, sidekiq, huey and dramatiq are in no source package.
+What a suite starts and where its tests connect is replaced by the address under test; the tests are as they are. Packages of npm
+contain no tests; what the suites of those clients need is in tests/integration/test_clients.py. The suites of celery, rq, redis-py,
+redis-rb, sidekiq, huey and dramatiq are in no source package. How the ends of tests are compared: tests/support/suites.py.
 """
 
-import glob
 import os
 import re
-import shutil
-import subprocess
-import xml.etree.ElementTree
 
-from support import ROOT
-from support.cluster import Cluster, Oracle
-from support.harness import Suite, check, check_equal
+from support.harness import Suite
+from support.suites import compare, fetch, junit_ends, need, run
 
 suite = Suite(__doc__)
 
-FOLDER = os.path.join(ROOT, 'build', 'suites')
-LIST = os.path.join(ROOT, 'tests', 'suites', 'differences.txt')
-NEWER = '[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian'
+HERE = os.path.dirname(os.path.realpath(__file__))
 
-
-def run(words, folder=FOLDER, limit=600, may_fail=False):
-    done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit)
-    text = done.stdout.decode('utf-8', 'replace')
-    check(may_fail or done.returncode == 0, '%s ended with %d: %s' % (words[0], done.returncode, text[-1000:]))
-    return text
-
-
-# ---- packages ----------------------------------------------------------------------------------------------------
-
-def source_lists():
-    """Options of apt-get with which it reads sources where this machine reads packages."""
-    listed = os.path.join(FOLDER, 'sources')
-    os.makedirs(os.path.join(listed, 'lists', 'partial'), exist_ok=True)
-    os.makedirs(os.path.join(listed, 'parts'), exist_ok=True)
-    for path in glob.glob('/etc/apt/sources.list') + glob.glob('/etc/apt/sources.list.d/*.list') + glob.glob('/etc/apt/sources.list.d/*.sources'):
-        with open(path) as file:
-            text = file.read()
-        text = re.sub(r'^Types: deb$', 'Types: deb-src', text, flags=re.M)
-        with open(os.path.join(listed, 'parts', os.path.basename(path)), 'w') as file:
-            file.write(re.sub(r'^deb ', 'deb-src ', text, flags=re.M))
-    with open(os.path.join(listed, 'parts', 'newer.list'), 'w') as file:
-        file.write('deb-src %s trixie main\n' % NEWER)
-    return ['-o', 'Dir::Etc::sourcelist=-', '-o', 'Dir::Etc::sourceparts=%s/parts' % listed, '-o', 'Dir::State::lists=%s/lists' % listed]
-
-
-def fetch(package, version, orig):
-    """The folder of the unpacked sources of this version."""
-    folder = os.path.join(FOLDER, package + '-' + version)
-    if not os.path.isdir(folder):
-        options = source_lists()
-        run(['apt-get', *options, 'update'])
-        run(['apt-get', *options, 'source', '--tar-only', '--download-only', '%s=%s' % (package, version)])
-        os.makedirs(folder + '.part', exist_ok=True)
-        run(['tar', '-xf', orig, '-C', folder + '.part'])
-        os.rename(folder + '.part', folder)
-    return folder
-
-
-def need(program, *packages):
-    if not shutil.which(program):
-        run(['apt-get', 'install', '-y', '--no-install-recommends', *packages])
-
-
-# ---- comparing ---------------------------------------------------------------------------------------------------
-
-def listed(name):
-    """{test: reason} of the lines 'suite | test | reason'."""
-    rows = {}
-    with open(LIST) as file:
-        for line in file:
-            words = [word.strip() for word in line.split('|')]
-            if not line.startswith('#') and len(words) == 3 and words[0] == name:
-                rows[words[1]] = words[2]
-    return rows
-
-
-def compare(name, play, tests_min):
-    """`play`: called with an address; returns {test: how it ended}."""
-    with Oracle() as oracle:
-        there = play(oracle.address)
-    with Cluster(backends=3, partitions=1, proxies=1, linked=True) as cluster:
-        here = play(cluster.proxies[0].address)
-    passed = sum(end == 'PASSED' for end in here.values())
-    print('     %s: %d tests, %d passed, %d passed at redis-server'
-          % (name, len(here), passed, sum(end == 'PASSED' for end in there.values())))
-    check(passed >= tests_min, '%d tests have passed: has the suite run?' % passed)
-    known = listed(name)
-    differ = sorted(test for test in there if here.get(test) not in (there[test], 'PASSED'))
-    check_equal([test for test in differ if test not in known], [], 'differences that are not in differences.txt')
-    check_equal([test for test in known if test not in differ], [], 'lines of differences.txt that are not true any more')
-
-
-# ---- the suites --------------------------------------------------------------------------------------------------
 
 @suite.case('php-redis 5.3.7')
 def _(_run):
@@ -140,14 +56,17 @@ def _(_run):
     compare('predis', play, 750)
 
 
-def junit_ends(path):
-    """{test: how it ended} of a report in JUnit's format."""
-    words = {'failure': 'FAILED', 'error': 'FAILED', 'warning': 'FAILED', 'skipped': 'SKIPPED'}
-    ends = {}
-    for test in xml.etree.ElementTree.parse(path).getroot().iter('testcase'):
-        name = '%s::%s' % (re.split(r'[.\\]', test.get('class'))[-1], test.get('name'))
-        ends[name] = next((words[part.tag] for part in test if part.tag in words), 'PASSED')
-    return ends
+@suite.case('nutcracker 0.5.0')
+def _(_run):
+    need('pytest', 'python3-pytest', 'python3-redis')
+    folder = os.path.join(fetch('nutcracker', '0.5.0+dfsg-2', 'nutcracker_0.5.0+dfsg.orig.tar.xz'), 'twemproxy-0.5.0', 'tests')
+    def play(address):
+        # without `setup` and `teardown`, which start and stop servers; test_auth is about the passwords of nutcracker and its servers
+        run(['env', 'T_LOGFILE=-', 'SUITE_ADDRESS=%s:%d' % address, 'PYTHONPATH=' + HERE, '/usr/bin/python3', '-m', 'pytest', 'test_redis',
+             '-p', 'no:nose', '-p', 'nutcracker_stand_in', '--ignore', 'test_redis/test_auth.py', '-k', 'not nothrow', '--junit-xml', 'ends.xml'],
+            folder, may_fail=True)
+        return junit_ends(os.path.join(folder, 'ends.xml'))
+    compare('nutcracker', play, 22)
 
 
 if __name__ == '__main__':
