@@ -6,11 +6,13 @@ contain no tests; what the suites of those clients need is in tests/integration/
 redis-rb, sidekiq, huey and dramatiq are in no source package. How the ends of tests are compared: tests/support/suites.py.
 """
 
+import glob
 import os
 import re
+import shutil
 
 from support.harness import Suite
-from support.suites import compare, fetch, junit_ends, need, run
+from support.suites import compare, fetch, junit_ends, need, need_packages, run
 
 suite = Suite(__doc__)
 
@@ -58,7 +60,7 @@ def _(_run):
 
 @suite.case('nutcracker 0.5.0')
 def _(_run):
-    need('pytest', 'python3-pytest', 'python3-redis')
+    need_packages('python3-pytest', 'python3-redis')
     folder = os.path.join(fetch('nutcracker', '0.5.0+dfsg-2', 'nutcracker_0.5.0+dfsg.orig.tar.xz'), 'twemproxy-0.5.0', 'tests')
     def play(address):
         # without `setup` and `teardown`, which start and stop servers; test_auth is about the passwords of nutcracker and its servers
@@ -67,6 +69,46 @@ def _(_run):
             folder, may_fail=True)
         return junit_ends(os.path.join(folder, 'ends.xml'))
     compare('nutcracker', play, 22)
+
+
+@suite.case('django-redis 5.4.0')
+def _(_run):
+    need_packages('python3-pytest', 'python3-pytest-django', 'python3-pytest-mock', 'python3-django', 'python3-redis', 'python3-msgpack')
+    folder = os.path.join(fetch('django-redis', '5.4.0-1', 'django-redis_5.4.0.orig.tar.gz'), 'django-redis-5.4.0')
+    own = os.path.join(folder, 'own')
+    def play(address):
+        shutil.rmtree(own, ignore_errors=True)
+        shutil.copytree(os.path.join(folder, 'tests'), own)
+        for path in glob.glob(os.path.join(own, 'settings', '*.py')):
+            with open(path) as file:
+                given = file.read()
+            with open(path, 'w') as file:
+                file.write(given.replace('127.0.0.1:6379', '%s:%d' % address))
+        ends = {}
+        # the other settings differ in what the client puts into values, or are for Sentinel and a Unix socket
+        for name in ('sqlite', 'sqlite_herd', 'sqlite_sharding', 'sqlite_json'):
+            # Debian's Django is older than this Python, which warns of it; warnings are errors in this suite
+            run(['env', 'PYTHONPATH=%s:%s' % (folder, own), '/usr/bin/python3', '-m', 'pytest', 'own', '-o', 'addopts=',
+                 '-o', 'filterwarnings=', '--ds', 'settings.' + name, '--junit-xml', 'ends.xml'], folder, may_fail=True)
+            ends.update({'%s %s' % (name, test): end for test, end in junit_ends(os.path.join(folder, 'ends.xml')).items()})
+        return ends
+    compare('django-redis', play, 450)
+
+
+@suite.case('libredis-perl 2.000')
+def _(_run):
+    need_packages('perl', 'libio-socket-timeout-perl', 'libio-string-perl', 'libtest-deep-perl', 'libtest-fatal-perl', 'libtest-sharedfork-perl',
+                  'libtest-tcp-perl')
+    folder = os.path.join(fetch('libredis-perl', '2:2.000-1', 'libredis-perl_2.000.orig.tar.gz'), 'Redis-2.000')
+    def play(address):
+        ends = {}
+        for path in sorted(glob.glob(os.path.join(folder, 't', '[0-9]*.t'))):
+            text = run(['env', 'SUITE_ADDRESS=%s:%d' % address, 'REDIS_SERVER_PATH=' + os.path.join(HERE, 'redis_server_stand_in.py'),
+                        'perl', '-Ilib', path], folder, may_fail=True)
+            for failed, number, name in re.findall(r'^(not )?ok (\d+)(?: - (.*))?$', text, re.M):
+                ends[('%s %s: %s' % (os.path.basename(path), number, name)).strip()] = 'FAILED' if failed else 'PASSED'
+        return ends
+    compare('libredis-perl', play, 280)
 
 
 if __name__ == '__main__':

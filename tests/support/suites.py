@@ -66,6 +66,12 @@ def need(program, *packages):
         run(['apt-get', 'install', '-y', '--no-install-recommends', *packages])
 
 
+def need_packages(*packages):
+    there = run(['dpkg-query', '-f', '${db:Status-Abbrev} ', '-W', *packages], may_fail=True).split()
+    if there != ['ii'] * len(packages):
+        run(['apt-get', 'install', '-y', '--no-install-recommends', *packages])
+
+
 # ---- comparing ---------------------------------------------------------------------------------------------------
 
 def listed(name):
