@@ -20,7 +20,7 @@ from support.harness import check, check_equal
 
 FOLDER = os.path.join(ROOT, 'build', 'suites')
 LIST = os.path.join(TESTS, 'suites', 'differences.txt')
-NEWER = '[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian'
+KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg'
 
 
 def run(words, folder=FOLDER, limit=600, may_fail=False):
@@ -31,6 +31,12 @@ def run(words, folder=FOLDER, limit=600, may_fail=False):
 
 
 # ---- packages ----------------------------------------------------------------------------------------------------
+
+def site():
+    """From where apt reads this machine's release, which has the newer one too."""
+    lines = run(['apt-get', 'indextargets', '--format', '$(RELEASE) $(SITE)']).split('\n')
+    return next(line.split()[1] for line in lines if re.match(r'[a-z]+ http', line))
+
 
 def source_lists():
     """Options of apt-get with which it reads sources where this machine reads packages."""
@@ -44,7 +50,7 @@ def source_lists():
         with open(os.path.join(listed, 'parts', os.path.basename(path)), 'w') as file:
             file.write(re.sub(r'^deb ', 'deb-src ', text, flags=re.M))
     with open(os.path.join(listed, 'parts', 'newer.list'), 'w') as file:
-        file.write('deb-src %s trixie main\n' % NEWER)
+        file.write('deb-src [signed-by=%s] %s trixie main\n' % (KEYS, site()))
     return ['-o', 'Dir::Etc::sourcelist=-', '-o', 'Dir::Etc::sourceparts=%s/parts' % listed, '-o', 'Dir::State::lists=%s/lists' % listed]
 
 
