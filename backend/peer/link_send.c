@@ -8,31 +8,34 @@
 
 #include <stdlib.h>
 
+/* The content of `out`, which is empty afterwards; the caller frees the bytes. */
+static struct bytes take_content(struct out *out)
+{
+    size_t len = out->bytes;
+    char *bytes = malloc(len + 1);
+    CHECK(bytes);
+    out_copy(out, bytes);
+    out_clear(out);
+    return (struct bytes){bytes, len};
+}
+
 enum peer_sent peer_link_send_out(struct peer_link *link, struct peer_request *request,
                                   uint8_t kind, struct out *out)
 {
-    size_t len = out->bytes;
-    char *payload = malloc(len + 1);
-    CHECK(payload);
-    out_copy(out, payload);
-    out_clear(out);
+    struct bytes payload = take_content(out);
     enum peer_sent sent = !link ? PEER_NOT_UP
-                          : len > PEER_PAYLOAD_MAX
+                          : payload.len > PEER_PAYLOAD_MAX
                               ? PEER_FULL
-                              : peer_link_send(link, request, kind, (struct bytes){payload, len});
-    free(payload);
+                              : peer_link_send(link, request, kind, payload);
+    free((char *)payload.data);
     return sent;
 }
 
 enum peer_sent peer_link_post_out(struct peer_link *link, uint8_t kind, struct out *out)
 {
-    size_t len = out->bytes;
-    char *payload = malloc(len + 1);
-    CHECK(payload);
-    out_copy(out, payload);
-    out_clear(out);
-    enum peer_sent sent = peer_link_post(link, kind, (struct bytes){payload, len});
-    free(payload);
+    struct bytes payload = take_content(out);
+    enum peer_sent sent = peer_link_post(link, kind, payload);
+    free((char *)payload.data);
     return sent;
 }
 
