@@ -213,7 +213,7 @@ bool decode_metadata(struct bytes value, struct metadata *metadata);
  * and of replies from them. An empty one may only have a type that exists empty; a list has as many elements as places. */
 static inline bool metadata_is_sound(const struct metadata *metadata)
 {
-    /* 0 is beyond the maximum, too, if the key does not exist empty */
+    /* One less for a type that does not exist empty: its size 0 wraps, and is refused as too big. */
     uint64_t size = metadata->size - !type_rows[metadata->type].exists_empty;
     if (metadata->type == TYPE_BITMAP)
         return size < BITMAP_BYTES_MAX;

@@ -176,7 +176,7 @@ void peer_link_note_listener(struct peer_link *link, bool listens, uint64_t orde
 /* Cancels a request: on_reply will not be called, and the caller owns the request's memory. The peer is not
  * notified. */
 void peer_link_cancel(struct peer_link *link, struct peer_request *request);
-/* peer_link_post of what `out` has; it is empty afterwards. */
+/* peer_link_post, with the content of `out` as the payload; `out` is empty afterwards. */
 enum peer_sent peer_link_post_out(struct peer_link *link, uint8_t kind, struct out *out);
 /* Unsent bytes of the connection; 0: it is not up. */
 size_t peer_link_pending(const struct peer_link *link);

@@ -9,5 +9,5 @@
 
 /* False: errno. */
 bool file_write_at(int fd, struct bytes data, uint64_t at);
-/* Sets *len to the bytes that were read: fewer than before if the file ends. False: errno. */
+/* Reads *len bytes, and sets *len to how many the file had, which are fewer if it ends. False: errno says why. */
 bool file_read_at(int fd, char *to, size_t *len, uint64_t at);

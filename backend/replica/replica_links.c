@@ -190,7 +190,7 @@ static struct neighbour *sender_of(const struct replica_links *links,
     return neighbour_at(links, incoming->peer.address, strlen(incoming->peer.address));
 }
 
-/* Which of two copies or processes is at the address now, only the answer on our own link tells. */
+/* Two copies, or two processes of one, have named this address. The answer on our own link decides which of them is there now. */
 static void hear_hello(struct neighbour *sender, const struct replica_hello *hello)
 {
     if (!sender->said.id || (sender->said.id == hello->id && sender->said.run == hello->run)) {

@@ -63,8 +63,8 @@ void replica_links_free(struct replica_links *links);
 /* Keeps the links to addresses that stay, unless the shard, the own address or the credentials are new. */
 void replica_links_configure(struct replica_links *links,
                              const struct replica_links_config *config);
-/* What this copy says of itself from now on; copied, without group.address: the configured one is said. Until the first call it says
- * nothing, and refuses the hello of others. */
+/* What this copy says of itself from now on. The hello is copied; its address is replaced by the configured one. Until the first call
+ * this copy says nothing, and refuses the hello of others. */
 void replica_links_say(struct replica_links *links, const struct replica_hello *hello);
 /* Takes ownership of the stream of another copy that peer_admit_copy has admitted. */
 void replica_links_adopt(struct replica_links *links, struct stream *stream,

@@ -33,7 +33,7 @@ struct replica_receive_options {
 
 /* Receives the frames of one connection. */
 struct replica_receive *replica_receive_new(const struct replica_receive_options *options);
-/* Not inside its functions. NULL is allowed. */
+/* Not to be called inside on_heard and on_part. NULL is allowed. */
 void replica_receive_free(struct replica_receive *receive);
 /* Takes the payload of a REPLICA_CORE or REPLICA_PART. False: no copy sends this, so the connection is to be closed. */
 bool replica_receive_core(struct replica_receive *receive, struct bytes payload);

@@ -396,7 +396,7 @@ static struct wal *open_wal(const struct side *side, uint64_t trimmed)
     return wal;
 }
 
-/* The process ends without warning; the connections of the next one are new. */
+/* The process of a copy is killed, and another one starts with what is on the disk and with new connections. */
 static void restart(struct side *side)
 {
     restarts++;
