@@ -12,7 +12,7 @@ import threading
 
 from support.cluster import SLOTS, Cluster, metric, slot_of, with_option
 from support.harness import Suite, check, check_equal, sized, wait_for
-from support.resp import value
+from support.resp import Reader, encode, value
 
 suite = Suite(__doc__)
 
@@ -418,6 +418,29 @@ def _(run):
             connection.close()
 
 
+class Replies:
+    """Passes replies of a backend on to a client, and inserts others where all replies to earlier requests have passed."""
+
+    def __init__(self, client):
+        self.client, self.expected, self.passed, self.changed = client, 0, 0, threading.Condition()
+
+    def pass_on(self, backend):
+        reader = Reader()
+        with contextlib.suppress(OSError):
+            while data := backend.recv(1 << 16):
+                reader.feed(data)
+                with self.changed:
+                    self.client.sendall(data)
+                    while reply := reader.next():
+                        self.passed += reply[0] != '>'
+                    self.changed.notify()
+
+    def insert(self, reply):
+        with self.changed:
+            self.changed.wait_for(lambda: self.passed == self.expected)
+            self.client.sendall(reply)
+
+
 class Denier:
     """A relay in front of a backend. It answers each request for a key that begins with `nobody` with a bounce to the other backend."""
     deniers, epochs = [], itertools.count(1)
@@ -436,29 +459,22 @@ class Denier:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def relay(self, client):
-        denial = []  # lines of replies that come first, and the bounce
-        with socket.create_connection(self.upstream) as backend:
-            threading.Thread(target=self.answer, args=(backend, client, denial), daemon=True).start()
-            with contextlib.suppress(OSError):
-                while data := client.recv(1 << 16):
-                    start = data.rfind(b'*', 0, data.find(b'nobody') + 1)
-                    if b'nobody' in data:
-                        denial[:] = data[:start].count(b'*'), self.bounce(data[start:])
-                        data = data[:start]  # SCREE SLOTS and SCREE USE may precede the request
-                        if not data:
-                            client.sendall(denial[1])
-                    backend.sendall(data)
-                backend.shutdown(socket.SHUT_RDWR)
+        replies = Replies(client)
+        with socket.create_connection(self.upstream) as backend, contextlib.suppress(OSError):
+            threading.Thread(target=replies.pass_on, args=(backend,), daemon=True).start()
+            requests = Reader()
+            while data := client.recv(1 << 16):
+                requests.feed(data)
+                while request := requests.next():
+                    self.answer(encode([word for _, word in request[1]]), backend, replies)
+            backend.shutdown(socket.SHUT_RDWR)
 
-    @staticmethod
-    def answer(backend, client, denial):
-        with contextlib.suppress(OSError):
-            while data := backend.recv(1 << 16):
-                client.sendall(data)
-                if denial and denial[0]:
-                    denial[0] -= data.count(b'\r\n')
-                    if not denial[0]:
-                        client.sendall(denial[1])
+    def answer(self, request, backend, replies):
+        if b'nobody' in request:
+            replies.insert(self.bounce(request))
+        else:
+            replies.expected += 1
+            backend.sendall(request)
 
     def bounce(self, request):
         self.denied += 1
