@@ -26,8 +26,8 @@ static bool is_stuck(const struct server *server, const struct partition *partit
 static void reply_healthz(void *visit, struct http_reply *reply)
 {
     const struct server *server = visit;
-    for (uint32_t i = 0; i < server->members_count; i++) {
-        const struct partition *partition = server->members[i].partition;
+    for (uint32_t i = 0; i < server->hosts_count; i++) {
+        const struct partition *partition = server->hosts[i].partition;
         if (is_stuck(server, partition)) {
             reply->status = 503;
             out_printf(&reply->body, "partition %u does not answer\n", partition->index);
@@ -72,8 +72,8 @@ static bool is_displaced(const struct server *server, const struct partition *pa
 bool admin_is_ready(const struct server *server, struct out *reasons)
 {
     bool is_ready = server_is_ready(server);
-    for (uint32_t i = 0; i < server->members_count; i++) {
-        const struct partition *partition = server->members[i].partition;
+    for (uint32_t i = 0; i < server->hosts_count; i++) {
+        const struct partition *partition = server->hosts[i].partition;
         is_ready &= !is_stuck(server, partition) && !has_lost_slots(server, partition, reasons) &&
                     !is_displaced(server, partition, reasons);
     }
@@ -145,8 +145,8 @@ static void reply_shards(void *visit, struct http_reply *reply)
     json_writer_init(&json, &reply->body);
     json_put_object(&json, NULL);
     json_put_list(&json, "partitions");
-    for (uint32_t i = 0; i < server->members_count; i++) {
-        const struct partition *partition = server->members[i].partition;
+    for (uint32_t i = 0; i < server->hosts_count; i++) {
+        const struct partition *partition = server->hosts[i].partition;
         uint64_t sums[LABEL_WORDS_MAX] = {0};
         (void)labels_read(server->process->labelled.partitions, partition->index, sums);
         json_put_object(&json, NULL);

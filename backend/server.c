@@ -2,8 +2,6 @@
 
 #include "backend/admin.h"
 #include "backend/context/partition.h"
-#include "backend/partition_new.h"
-#include "backend/partition_run.h"
 #include "backend/peer/peer_set.h"
 #include "backend/session/memory.h"
 #include "backend/slots/peering.h"
@@ -15,7 +13,6 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
-#include "shared/net/stream.h"
 #include "shared/net/worker.h"
 #include "shared/version.h"
 
@@ -63,9 +60,8 @@ static bool load_shards(const struct server *server, struct config_snapshot *sna
     char address[ADDRESS_MAX];
     if (!config_snapshot_load_map(snapshot, error, size))
         return false;
-    for (uint32_t i = 0; i < server->members_count && snapshot->map; i++) {
-        peering_address_by(&snapshot->config, server->members[i].partition, address,
-                           sizeof address);
+    for (uint32_t i = 0; i < server->hosts_count && snapshot->map; i++) {
+        peering_address_by(&snapshot->config, server->hosts[i].partition, address, sizeof address);
         if (!peer_set_check_map(snapshot->map, address, error, size))
             return false;
     }
@@ -114,34 +110,20 @@ static void reload(struct server *server)
 
 /* ---- stopping ---- */
 
-/* Called on the partition's thread. */
-static void on_partition_stopped(void *owner)
+/* partition_host_events.on_stopped */
+static void on_host_stopped(void *owner)
 {
-    struct member *member = owner;
-    loop_post(member->server->loop, &member->stopped);
-    loop_stop(member->loop);
-}
-
-static void run_member_stop(struct task *task)
-{
-    struct member *member = container_of(task, struct member, stop);
-    partition_stop(member->partition, on_partition_stopped, member);
-}
-
-/* Called on the main thread. */
-static void run_member_stopped(struct task *task)
-{
-    struct server *server = container_of(task, struct member, stopped)->server;
-    if (--server->members_running == 0)
+    struct server *server = owner;
+    if (--server->hosts_running == 0)
         loop_stop(server->loop);
 }
 
 static void run_stop(struct task *task)
 {
     struct server *server = container_of(task, struct server, stop);
-    log_event(LOG_INFO, "stopping", "partitions=%u", server->members_count);
-    for (uint32_t i = 0; i < server->members_count; i++)
-        loop_post(server->members[i].loop, &server->members[i].stop);
+    log_event(LOG_INFO, "stopping", "partitions=%u", server->hosts_count);
+    for (uint32_t i = 0; i < server->hosts_count; i++)
+        partition_host_stop(&server->hosts[i]);
 }
 
 /* process_events: on_stop */
@@ -232,104 +214,47 @@ static bool check_partitions(const struct backend_config *config, char *error, s
     return false;
 }
 
-static struct listener *listen_on(struct member *member, const char *address,
-                                  const struct backend_config *config, char *error, size_t size)
+static void note_damaged(struct server *server, uint32_t index, const char *reason)
 {
-    const struct listen_options options = {
-        .address = address,
-        .backlog = config->tcp_backlog,
-        .keepalive_s = (uint32_t)(config->tcp_keepalive_ms / 1000),
-        .unix_mode = config->unix_mode,
-    };
-    char reason[ERROR_MAX / 2];
-    char bound[ADDRESS_MAX];
-    int fd = listen_bind(&options, reason, sizeof reason);
-    if (fd < 0) {
-        (void)snprintf(error, size, "partition-%u cannot listen on %s: %s",
-                       member->partition->index, address, reason);
-        return NULL;
-    }
-    listen_address(fd, bound, sizeof bound);
-    log_event(LOG_INFO, "listening", "partition=%u address=%s", member->partition->index, bound);
-    const char *colon = strrchr(bound, ':');
-    if (colon && strncmp(address, "unix:", 5) != 0) /* TCP addresses come last */
-        member->partition->listeners.port = (int)strtol(colon + 1, NULL, 10);
-    return listener_new(member->loop, fd, &options, partition_accept, member->partition);
-}
-
-static void tcp_address(const struct backend_config *config, int port, char address[ADDRESS_MAX])
-{
-    bool is_v6 = strchr(config->bind, ':') != NULL;
-    (void)snprintf(address, ADDRESS_MAX, is_v6 ? "[%s]:%d" : "%s:%d", config->bind, port);
-}
-
-static bool member_listen(struct member *member, const struct backend_config *config, char *error,
-                          size_t size)
-{
-    struct partition *partition = member->partition;
-    char address[ADDRESS_MAX];
-    int index = (int)partition->index;
-    if (config->tls_port) {
-        tcp_address(config, config->tls_port + index, address);
-        partition->listeners.tls = listen_on(member, address, config, error, size);
-        if (!partition->listeners.tls)
-            return false;
-        listener_secure(partition->listeners.tls, partition_tls, config->tls_handshake_timeout_ms);
-    }
-    if (config->port >= 0) {
-        tcp_address(config, config->port ? config->port + index : 0, address);
-        partition->listeners.tcp = listen_on(member, address, config, error, size);
-        if (!partition->listeners.tcp)
-            return false;
-    }
-    if (!*config->unix_socket)
-        return true;
-    (void)snprintf(address, sizeof address, "unix:%s.%u", config->unix_socket, partition->index);
-    partition->listeners.unix_socket = listen_on(member, address, config, error, size);
-    return partition->listeners.unix_socket != NULL;
+    struct failed_partition *failed = &server->failed[server->failed_count++];
+    failed->index = index;
+    (void)snprintf(failed->reason, sizeof failed->reason, "%s", reason);
+    log_event(LOG_ERROR, "partition_failed",
+              "partition=%u reason=" LOG_QUOTED " action=" LOG_QUOTED, index, reason,
+              "restore it from a backup with --restore BACKUP/SHARD --partition, then restart");
 }
 
 /* Opens a partition. One with damaged files is noted in server->failed. Returns false after any other failure: it may be temporary, so
  * the process must end and be started again. */
-static bool open_member(struct server *server, uint32_t index, char *error, size_t size)
+static bool open_host(struct server *server, uint32_t index, char *error, size_t size)
 {
-    struct member *member = &server->members[server->members_count];
+    struct partition_host *host = &server->hosts[server->hosts_count];
+    const struct partition_host_options options = {.process = server->process,
+                                                   .main = server->loop,
+                                                   .index = index,
+                                                   .on_stopped = on_host_stopped,
+                                                   .owner = server};
     bool is_damaged = false;
-    *member = (struct member){
-        .server = server,
-        .loop = loop_new(),
-        .stop = {.run = run_member_stop},
-        .stopped = {.run = run_member_stopped},
-    };
-    member->partition =
-        partition_new(server->process, index, member->loop, &is_damaged, error, size);
-    if (member->partition) {
-        server->members_count++;
+    if (partition_host_open(host, &options, &is_damaged, error, size)) {
+        server->hosts_count++;
         return true;
     }
-    loop_free(member->loop);
-    if (is_damaged) {
-        struct failed_partition *failed = &server->failed[server->failed_count++];
-        failed->index = index;
-        (void)snprintf(failed->reason, sizeof failed->reason, "%s", error);
-        log_event(LOG_ERROR, "partition_failed",
-                  "partition=%u reason=" LOG_QUOTED " action=" LOG_QUOTED, index, error,
-                  "restore it from a backup with --restore BACKUP/SHARD --partition, then restart");
-    }
+    if (is_damaged)
+        note_damaged(server, index, error);
     return is_damaged;
 }
 
 /* Opens all partitions and their ports. False and a reason: one cannot be opened, or all are damaged. */
-static bool open_members(struct server *server, const struct backend_config *config, char *error,
-                         size_t size)
+static bool open_hosts(struct server *server, const struct backend_config *config, char *error,
+                       size_t size)
 {
     for (uint32_t i = 0; i < (uint32_t)config->partitions; i++)
-        if (!open_member(server, i, error, size))
+        if (!open_host(server, i, error, size))
             return false;
-    for (uint32_t i = 0; i < server->members_count; i++)
-        if (!member_listen(&server->members[i], config, error, size))
+    for (uint32_t i = 0; i < server->hosts_count; i++)
+        if (!partition_host_listen(&server->hosts[i], error, size))
             return false;
-    return server->members_count > 0;
+    return server->hosts_count > 0;
 }
 
 /* Puts the stored options of all partitions in force, before the first request. False: the rows of a partition cannot be read. */
@@ -337,8 +262,8 @@ static bool adopt_stored_options(struct server *server, char *error, size_t size
 {
     struct stored_options found = {0};
     bool is_good = true;
-    for (uint32_t i = 0; i < server->members_count && is_good; i++)
-        is_good = stored_options_read(&found, server->members[i].partition->overlay);
+    for (uint32_t i = 0; i < server->hosts_count && is_good; i++)
+        is_good = stored_options_read(&found, server->hosts[i].partition->overlay);
     if (is_good)
         stored_options_adopt(server->process, &found);
     else
@@ -428,11 +353,11 @@ static bool server_open(struct server *server, char *error, size_t size)
     if (config->store_reader_threads)
         server->process->readers =
             worker_pool_new("reader", (unsigned)config->store_reader_threads);
-    if (!open_members(server, config, error, size) || !adopt_stored_options(server, error, size) ||
+    if (!open_hosts(server, config, error, size) || !adopt_stored_options(server, error, size) ||
         !load_shards(server, server->process->snapshot, error, size))
         return false;
-    for (uint32_t i = 0; i < server->members_count; i++)
-        peering_configure(server->members[i].partition);
+    for (uint32_t i = 0; i < server->hosts_count; i++)
+        peering_configure(server->hosts[i].partition);
     loop_on_signal(server->loop, SIGTERM, on_signal, server);
     loop_on_signal(server->loop, SIGINT, on_signal, server);
     loop_on_signal(server->loop, SIGHUP, on_signal, server);
@@ -441,20 +366,17 @@ static bool server_open(struct server *server, char *error, size_t size)
 
 static void server_serve(struct server *server)
 {
-    server->members_running = server->members_count;
-    for (uint32_t i = 0; i < server->members_count; i++) {
-        struct member *member = &server->members[i];
-        member->thread =
-            loop_thread_start(member->loop, member->partition->name, NULL, NULL, member);
-    }
+    server->hosts_running = server->hosts_count;
+    for (uint32_t i = 0; i < server->hosts_count; i++)
+        partition_host_start(&server->hosts[i]);
     process_log_memory(&server->process->snapshot->memory);
     memory_started();
     atomic_store(&server->process->is_ready, true);
     log_event(LOG_INFO, "started", "version=%s partitions=%u failed=%u run_id=%s", SCREE_VERSION,
-              server->members_count, server->failed_count, server->process->run_id);
+              server->hosts_count, server->failed_count, server->process->run_id);
     loop_run(server->loop);
-    for (uint32_t i = 0; i < server->members_count; i++)
-        loop_thread_join(server->members[i].thread);
+    for (uint32_t i = 0; i < server->hosts_count; i++)
+        partition_host_join(&server->hosts[i]);
     log_event(LOG_INFO, "stopped", "clean=yes");
 }
 
@@ -463,10 +385,8 @@ static void server_close(struct server *server)
     unwatch_files(server);
     if (server->admin)
         http_stop(server->admin);
-    for (uint32_t i = 0; i < server->members_count; i++) {
-        partition_free(server->members[i].partition);
-        loop_free(server->members[i].loop);
-    }
+    for (uint32_t i = 0; i < server->hosts_count; i++)
+        partition_host_close(&server->hosts[i]);
     worker_pool_free(server->process->readers);
     if (server->process->env)
         store_env_free(server->process->env);

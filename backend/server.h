@@ -1,32 +1,22 @@
 /*
- * server.h - the server: partitions with a thread each, signals, the admin port, start and stop.
+ * server.h - the server: its partitions (partition_host.h), signals, the admin port, start and stop.
  *
  *   main thread: signals, admin port          partition i: own thread, loop, listeners, store
  *        │  process_stop                                │
- *        ├──── task: partition_stop ──────────────────►│ replies, commits, closes
- *        │◄──────────────────────── task: stopped ─────┘
+ *        ├──── partition_host_stop ───────────────────►│ replies, commits, closes
+ *        │◄──────────────────────── on_stopped ────────┘
  *        └─ when all have stopped: joins threads, closes stores
  */
 #pragma once
 
 #include "backend/context/process.h"
+#include "backend/partition_host.h"
 #include "config/tls_files.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
 
 struct http_server;
-struct partition;
 struct watch;
-
-/* One partition with its thread. */
-struct member {
-    struct server *server;
-    struct partition *partition;
-    struct loop *loop;
-    struct loop_thread *thread;
-    struct task stop;    /* posted to the partition's loop */
-    struct task stopped; /* posted back to the main thread */
-};
 
 /* A partition whose files are damaged: it does not run, the others do. */
 struct failed_partition {
@@ -44,11 +34,11 @@ struct server {
     struct watch *tls_watches[WATCHED_TLS_FILES_MAX]; /* NULL: no file */
     struct watch *shards_watch;                       /* NULL: there is no shard map */
     struct metrics *metrics;                          /* of the main thread */
-    struct member members[PARTITIONS_MAX]; /* in the order of their partitions' indexes */
-    uint32_t members_count;
+    struct partition_host hosts[PARTITIONS_MAX]; /* in the order of their partitions' indexes */
+    uint32_t hosts_count;
     struct failed_partition failed[PARTITIONS_MAX];
     uint32_t failed_count;
-    uint32_t members_running;
+    uint32_t hosts_running;
     struct task stop;
     struct task watch;           /* posted when the snapshot names other TLS files */
     atomic_bool watches_are_old; /* `watch` has been posted */
