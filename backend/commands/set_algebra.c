@@ -4,10 +4,11 @@
  *   sources ──► members, each once, in byte order ─┬─ reply
  *                                                  └─ STORE: rows of a new set
  *
- * An intersection iterates over the smallest set and looks its members up in the others; a difference iterates over
+ * An intersection iterates over the smallest set and finds its members in the others; a difference iterates over
  * the first set; a union iterates over all at once. Members are sorted because rows are.
  */
 #include "backend/commands/equal_words.h"
+#include "backend/commands/member_lookup.h"
 #include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
@@ -68,19 +69,26 @@ static bool sources_open(struct call *call, uint32_t first, uint32_t count, bool
     return true;
 }
 
-/* Looks the member up in all sets except `skip`. True when all of them contain it (wanted OK), or none (wanted
- * ERR_NOT_FOUND). False also when the store failed. */
-static bool others_agree(struct call *call, struct sources *sources, uint32_t skip,
+/* Prepares to find members of set `walked` in the others; in the call's arena. */
+static struct member_lookup *others_of(struct call *call, struct sources *sources, uint32_t walked)
+{
+    struct member_lookup *others = arena_alloc(call->arena, sources->count * sizeof *others);
+    uint64_t sought = sources->entries[walked].meta.size;
+    for (uint32_t i = 0; i < sources->count; i++)
+        member_lookup_init(&others[i], call, &sources->entries[i], sought);
+    return others;
+}
+
+/* True when all other sets that exist contain the member (wanted OK), or none (wanted ERR_NOT_FOUND). False also when the store
+ * failed. */
+static bool others_agree(struct member_lookup *others, uint32_t count, uint32_t walked,
                          struct bytes member, int wanted)
 {
     struct bytes value;
-    for (uint32_t i = 0; i < sources->count; i++) {
-        struct entry *entry = &sources->entries[i];
-        if (i == skip || !entry->exists)
-            continue;
-        if (sub_get(call, entry, CF_DATA, member, &value) != wanted)
+    for (uint32_t i = 0; i < count; i++)
+        if (i != walked && others[i].entry->exists &&
+            member_lookup_find(&others[i], member, &value) != wanted)
             return false;
-    }
     return true;
 }
 
@@ -88,12 +96,16 @@ static bool others_agree(struct call *call, struct sources *sources, uint32_t sk
 static bool collect_common(struct call *call, struct sources *sources, uint32_t walked, int wanted,
                            uint64_t limit, struct members *members)
 {
+    struct member_lookup *others = others_of(call, sources, walked);
     struct sub_iter it;
     sub_iter_init(call, &sources->entries[walked], CF_DATA, NOTHING, &it);
     while (!call->failed && (!limit || members->count < limit) && sub_iter_next(&it))
-        if (others_agree(call, sources, walked, it.sub, wanted))
+        if (others_agree(others, sources->count, walked, it.sub, wanted))
             members_add(call, members, it.sub);
-    return sub_iter_fini(&it) && !call->failed;
+    bool is_good = sub_iter_fini(&it);
+    for (uint32_t i = 0; i < sources->count; i++)
+        is_good = member_lookup_fini(&others[i]) && is_good;
+    return is_good && !call->failed;
 }
 
 static bool intersect(struct call *call, struct sources *sources, uint64_t limit,

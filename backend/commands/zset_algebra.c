@@ -6,6 +6,7 @@
  * remaining inputs.
  */
 #include "backend/commands/equal_words.h"
+#include "backend/commands/member_lookup.h"
 #include "backend/commands/zset.h"
 #include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
@@ -24,8 +25,9 @@ enum aggregate { SUM, MIN, MAX };
 struct input {
     struct entry entry;
     double weight;
-    uint32_t first; /* index of the first input with this key, whose rows are read */
-    uint32_t again; /* index of the next input with this key; NONE: there is none */
+    uint32_t first;              /* index of the first input with this key, whose rows are read */
+    uint32_t again;              /* index of the next input with this key; NONE: there is none */
+    struct member_lookup lookup; /* of the first one, if the operation is no union */
     /* of the first one: has it the member that is being looked at? Its score is `score` */
     bool is_found;
     double score;
@@ -310,10 +312,7 @@ static bool find_score(struct call *call, struct input *input, struct bytes memb
                        double *score)
 {
     struct bytes value;
-    *is_in = false;
-    if (!input->entry.exists)
-        return true;
-    int err = sub_get(call, &input->entry, CF_DATA, member, &value);
+    int err = member_lookup_find(&input->lookup, member, &value);
     *is_in = err == OK;
     return err == OK ? row_score(call, value, score) : !is_read_failure(err);
 }
@@ -349,27 +348,39 @@ static bool stays(struct call *call, struct algebra *algebra, struct bytes membe
     return true;
 }
 
+/* Adds a row of the first input that stays to the result. False: it is the last one, or the call has failed. */
+static bool add_if_it_stays(struct call *call, struct algebra *algebra, const struct sub_iter *it,
+                            struct zset_rows *result)
+{
+    bool is_in;
+    double score;
+    if (!row_score(call, it->value, &score) || !stays(call, algebra, it->sub, &score, &is_in))
+        return false;
+    if (!is_in)
+        return true;
+    if (algebra->is_counted)
+        result->count++;
+    else
+        zset_rows_add(call, result, it->sub, score);
+    return !algebra->limit || result->count < algebra->limit;
+}
+
 static bool run_filter(struct call *call, struct algebra *algebra, struct zset_rows *result)
 {
     struct sub_iter it;
-    if (!algebra->inputs[0].entry.exists)
+    struct entry *walked = &algebra->inputs[0].entry;
+    if (!walked->exists)
         return true;
-    sub_iter_init(call, &algebra->inputs[0].entry, CF_DATA, NOTHING, &it);
-    while (sub_iter_next(&it)) {
-        bool is_in;
-        double score;
-        if (!row_score(call, it.value, &score) || !stays(call, algebra, it.sub, &score, &is_in))
-            break;
-        if (!is_in)
-            continue;
-        if (algebra->is_counted)
-            result->count++;
-        else
-            zset_rows_add(call, result, it.sub, score);
-        if (algebra->limit && result->count == algebra->limit)
-            break;
-    }
-    return sub_iter_fini(&it) && !call->failed;
+    for (uint32_t i = 1; i < algebra->count; i++)
+        member_lookup_init(&algebra->inputs[i].lookup, call, &algebra->inputs[i].entry,
+                           walked->meta.size);
+    sub_iter_init(call, walked, CF_DATA, NOTHING, &it);
+    while (sub_iter_next(&it) && add_if_it_stays(call, algebra, &it, result))
+        continue;
+    bool is_good = sub_iter_fini(&it);
+    for (uint32_t i = 1; i < algebra->count; i++)
+        is_good = member_lookup_fini(&algebra->inputs[i].lookup) && is_good;
+    return is_good && !call->failed;
 }
 
 /* merge_compare_fn */

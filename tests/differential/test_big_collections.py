@@ -6,7 +6,7 @@
 
 from support.big_collections import BigCollections
 from support.cluster import Cluster, Oracle
-from support.harness import Suite, sized
+from support.harness import Suite, check_equal, sized
 from support.moves import random_slots, wait_settled
 from support.resp import Connection
 
@@ -72,6 +72,51 @@ def _(run):
 @suite.case('five shards: changes of big collections, plain and in transactions over shards, are those of redis-server')
 def _(run):
     compare(run, 5)
+
+
+OF_SETS = ('SINTER', 'SDIFF', 'SINTERCARD', 'SINTERSTORE', 'SDIFFSTORE')
+OF_BOTH = ('ZINTER', 'ZDIFF', 'ZINTERCARD', 'ZINTERSTORE', 'ZDIFFSTORE')
+
+
+def combination(rng, sets, both):
+    """A command over some of the keys, each perhaps several times."""
+    name = rng.choice(OF_SETS + OF_BOTH)
+    keys = rng.choices(both if name in OF_BOTH else sets, k=rng.randint(1, 4))
+    numbered = [] if name in OF_SETS and name != 'SINTERCARD' else [len(keys)]
+    tail = ['LIMIT', rng.randrange(20)] if name.endswith('CARD') else ['WITHSCORES'] if name in OF_BOTH[:2] else []
+    return [name] + ['to'] * name.endswith('STORE') + numbered + keys + tail
+
+
+def fill_some(rng, each):
+    """Sets and sorted sets of which some are far larger than others. Returns the keys of sets, and all."""
+    members = rng.choice((1, 5, 20, 100, 1000, 3000))
+    sets, both = ['none'], ['none']
+    for number in range(rng.randint(1, 5)):
+        size, is_set, key = rng.choice((1, 10, 17, 100, members, 3 * members, 9 * members)), rng.random() < 0.5, 'k%d' % number
+        names = ['m%d' % rng.randrange(4 * members) for _ in range(size)] + ['', 'zz'] * rng.randrange(2)
+        each(['SADD', key, *names] if is_set else ['ZADD', key] + [word for name in names for word in (rng.randrange(100) / 4, name)])
+        both.append(key)
+        sets += [key] * is_set
+    return sets, both
+
+
+@suite.case('intersections and differences of small and large sets are those of redis-server')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=1) as cluster, cluster.partition(0) as ours, Connection(oracle.address) as theirs:
+        def each(words):
+            got, wanted = [connection.get(*words) for connection in (ours, theirs)]
+            if isinstance(got, list) and words[0] not in OF_BOTH:
+                got, wanted = sorted(got), sorted(wanted)
+            check_equal(got, wanted, words)
+        for _ in range(sized(60, long=2000)):
+            sets, both = fill_some(run.rng, each)
+            for _ in range(40):
+                words = combination(run.rng, sets, both)
+                each(words)
+                if words[1] == 'to':
+                    each(['ZRANGE' if words[0] in OF_BOTH else 'SMEMBERS', 'to'] + [0, -1, 'WITHSCORES'] * (words[0] in OF_BOTH))
+                    each(['DEL', 'to'])
+            each(['FLUSHALL'])
 
 
 if __name__ == '__main__':

@@ -120,7 +120,8 @@ class BigCollections:
              ['ZPOPMIN', other], ['RENAME', other, copy], ['ZRANGE', copy, -3, -1]],
             [['SORT', self.l, 'ALPHA', 'LIMIT', 0, 300, 'STORE', other + ':l'], ['LLEN', other + ':l'], ['DEL', other + ':l']],
             [['GEOSEARCHSTORE', other, self.g, 'FROMLONLAT', 80, 40, 'BYBOX', 16000, 8000, 'km'], ['ZCARD', other], ['ZRANGE', other, 99, 101], ['DEL', other]],
-            [['SUNIONSTORE', other + ':s', self.s, self.near_s], ['SCARD', other + ':s'], ['DEL', other + ':s']],
+            [[rng.choice(['SUNIONSTORE', 'SINTERSTORE', 'SDIFFSTORE']), other + ':s', self.s, self.near_s], ['SCARD', other + ':s'], ['DEL', other + ':s']],
+            [[rng.choice(['ZINTERSTORE', 'ZDIFFSTORE']), other, 2, self.z, self.near_z], ['ZRANGE', other, *self.near(50), 'WITHSCORES'], ['DEL', other]],
             [['LMOVE', self.l, other + ':l', 'LEFT', 'RIGHT'], ['LMOVE', other + ':l', self.l, 'LEFT', 'LEFT']]])
 
     def run(self, commands, how):
