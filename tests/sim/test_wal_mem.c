@@ -106,6 +106,22 @@ START_TEST(a_batch_that_failed_is_void)
 }
 END_TEST
 
+/* As a real log: what is behind the index is gone at once, and a rotation that fails completes it later. */
+START_TEST(a_truncation_ends_a_failure)
+{
+    append_all("abc");
+    wal_mem_fail_next(wal, 1, ERR_DISK_FULL);
+    ck_assert_int_eq(append('d', true), ERR_DISK_FULL);
+    wal_mem_fail_rotate(wal, 1);
+    ck_assert_int_eq(wal_truncate(wal, 2, error, sizeof error), ERR_DISK_FULL);
+    ck_assert_uint_eq(wal_last(wal), 2);
+    ck_assert_int_eq(append('e', true), ERR_DISK_FULL);
+    ck_assert_int_eq(wal_truncate(wal, 2, error, sizeof error), OK);
+    ck_assert_int_eq(append('f', true), OK);
+    ck_assert_str_eq(replayed_after_crash(), "abf");
+}
+END_TEST
+
 START_TEST(a_cursor_reads_what_is_appended_and_holds_back_trimming)
 {
     uint64_t index;
@@ -153,6 +169,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_close_keeps_everything_and_a_crash_what_was_synced);
     tcase_add_test(tests, a_batch_that_failed_is_void);
+    tcase_add_test(tests, a_truncation_ends_a_failure);
     tcase_add_test(tests, a_cursor_reads_what_is_appended_and_holds_back_trimming);
     tcase_add_test(tests, a_copy_has_every_batch);
     Suite *suite = suite_create("wal_mem");

@@ -460,13 +460,8 @@ void wal_trim(struct wal *wal, uint64_t index)
         disk_trim(wal->disk, (size_t)(index + 1 - wal->disk->first));
 }
 
-int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size)
+static void cut_after(struct wal *wal, uint64_t index)
 {
-    if (wal->stopped || index + 1 < wal->disk->first || index < wal->disk->trimmed)
-        return refuse(ERR_STORE, error, size);
-    wal_show(wal);
-    if (index >= wal->last)
-        return OK;
     for (struct list *node = wal->cursors.next; node != &wal->cursors; node = node->next) {
         struct wal_cursor *cursor = container_of(node, struct wal_cursor, node);
         cursor->is_truncated |= cursor->next > index + 1;
@@ -474,7 +469,17 @@ int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size)
     disk_cut(wal->disk, (size_t)(wal->last - index));
     wal->disk->unsynced = 0;
     wal->last = index;
-    return OK;
+    drop_doubtful(wal);
+}
+
+int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size)
+{
+    if (!wal->disk || index + 1 < wal->disk->first || index < wal->disk->trimmed)
+        return refuse(ERR_STORE, error, size);
+    wal_show(wal);
+    if (index < wal->last)
+        cut_after(wal, index);
+    return wal->stopped ? wal_rotate(wal, error, size) : OK;
 }
 
 /* ---- cursors ----------------------------------------------------------------------------- */
