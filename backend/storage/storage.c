@@ -158,11 +158,12 @@ bool storage_wal_is_long(const struct storage *storage)
            !store_is_stopped(storage->store);
 }
 
-/* A store with copies keeps one record at least, which shows the term of the end of its log. */
-static uint64_t trimmed_at_most(const struct storage *storage)
+/* A store with copies keeps the newest of these records: its log begins with a record that is committed and has a term, whatever
+ * the log shows of the later ones. */
+static uint64_t not_needed(const struct storage *storage, uint64_t applied)
 {
-    uint64_t last = wal_last(storage->wal);
-    return storage->is_replicated && last ? last - 1 : last;
+    uint64_t last = wal_last(storage->wal), upto = applied < last ? applied : last;
+    return storage->is_replicated && upto ? upto - 1 : upto;
 }
 
 /* What was applied before the flush began is in files afterwards, and the WAL does not need it. */
@@ -174,8 +175,7 @@ static int flush_and_trim(struct storage *storage, char *error, size_t size)
         return err;
     pthread_mutex_lock(&storage->trim_lock);
     atomic_store(&storage->filed, applied);
-    uint64_t limit = trimmed_at_most(storage);
-    wal_trim(storage->wal, applied < limit ? applied : limit);
+    wal_trim(storage->wal, not_needed(storage, applied));
     pthread_mutex_unlock(&storage->trim_lock);
     return OK;
 }
@@ -423,6 +423,11 @@ bool storage_has_lost(const struct storage *storage)
 bool storage_is_replicated(const struct storage *storage)
 {
     return storage->is_replicated;
+}
+
+void storage_join_group(struct storage *storage)
+{
+    storage->is_replicated = true;
 }
 
 void storage_leave_group(struct storage *storage)

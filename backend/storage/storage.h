@@ -99,6 +99,9 @@ int storage_recover(struct storage *storage, bool *is_reopened, char *error, siz
 
 /* Is the store one of several copies (the row 'g', or the file `replica`)? */
 bool storage_is_replicated(const struct storage *storage);
+/* From now on the store is one of several copies, because their group is being founded: before the record of its members is logged. Its WAL
+ * keeps that record, also if its rows are in files before the file `replica` has its index. */
+void storage_join_group(struct storage *storage);
 /* From now on the store is the only copy, because it was restored. The caller deletes the row 'g' before anything else opens the store. */
 void storage_leave_group(struct storage *storage);
 /* Did the start drop batches of the WAL that readers may have seen (wal_has_lost), or lack batches that were committed? */

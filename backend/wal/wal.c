@@ -549,11 +549,10 @@ uint64_t wal_written(const struct wal *wal)
     return wal->current ? wal->current->written : wal->last;
 }
 
-size_t wal_firsts(struct wal *wal, uint64_t *firsts, size_t max)
+/* Adds those of a list to `count` that were found before. The lock is held. */
+static size_t add_firsts(const struct list *files, uint64_t *firsts, size_t count, size_t max)
 {
-    size_t count = 0;
-    pthread_mutex_lock(&wal->lock);
-    for (const struct list *node = wal->files.next; node != &wal->files; node = node->next) {
+    for (const struct list *node = files->next; node != files; node = node->next) {
         const struct wal_segment *file = container_of(node, const struct wal_segment, node);
         if (file->last < file->first)
             continue;
@@ -561,6 +560,14 @@ size_t wal_firsts(struct wal *wal, uint64_t *firsts, size_t max)
             firsts[count] = file->first;
         count++;
     }
+    return count;
+}
+
+size_t wal_firsts(struct wal *wal, uint64_t *firsts, size_t max)
+{
+    pthread_mutex_lock(&wal->lock);
+    size_t count = add_firsts(&wal->kept, firsts, 0, max);
+    count = add_firsts(&wal->files, firsts, count, max);
     pthread_mutex_unlock(&wal->lock);
     return count;
 }

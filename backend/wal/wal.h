@@ -159,7 +159,7 @@ wal_first(struct wal *wal); /* index of the oldest batch; without batches, of th
 uint64_t wal_last(const struct wal *wal); /* index of the last batch; 0: none yet */
 /* Index of the last batch that was written, shown or not; the next one gets the index after it. On the thread that writes. */
 uint64_t wal_written(const struct wal *wal);
-/* Indexes with which the segments begin that have shown batches, oldest first, at most `max` of them. Returns the number of these
+/* Indexes with which the segments begin that have shown batches, oldest first, kept ones too, at most `max` of them. Returns the number of these
  * segments, which may be more than `max`. On any thread. */
 size_t wal_firsts(struct wal *wal, uint64_t *firsts, size_t max);
 /* Of all files in a directory whose WAL is not open, with zeros at their ends. */
