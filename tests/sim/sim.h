@@ -55,6 +55,9 @@ uint64_t sim_now_us(void);
 void sim_wall_step(int64_t us);
 /* From now on the system clock of this host differs by this time from the right one. */
 void sim_clock_skew(const char *name, int64_t us);
+/* The clock that never goes back runs faster on this host, by so many thousandths: what its loops read, not when their timers fire. To be
+ * set before a program on the host has read it. */
+void sim_clock_rate(const char *name, unsigned per_mille);
 /* A random number for the test itself, 0 .. below-1; part of the history. */
 uint64_t sim_random(uint64_t below);
 bool sim_chance(unsigned ppm);

@@ -1,6 +1,7 @@
 #include "tests/sim/sim_greeting.h"
 
 #include "shared/check.h"
+#include "shared/list.h"
 #include "shared/net/stream.h"
 #include "shared/number.h"
 
@@ -9,17 +10,26 @@
 #include <string.h>
 
 struct greeting {
+    struct list link; /* in greetings */
     const struct sim_greeter *greeter;
     void *owner;
     struct stream *stream;
 };
+
+static struct list greetings = {&greetings, &greetings};
+
+static void greeting_free(struct greeting *greeting)
+{
+    list_remove(&greeting->link);
+    free(greeting);
+}
 
 static void greeting_ended(void *owner, int err)
 {
     struct greeting *greeting = owner;
     (void)err;
     stream_abort(greeting->stream);
-    free(greeting);
+    greeting_free(greeting);
 }
 
 /* Takes a word of the protocol from the front. False: it is not whole. */
@@ -77,7 +87,7 @@ static size_t greeting_received(void *owner, struct block *block, const char *da
         if (!take_word(&rest, &words[i]))
             return 0;
     admit(greeting, words);
-    free(greeting);
+    greeting_free(greeting);
     return len;
 }
 
@@ -87,6 +97,18 @@ void sim_greet(const struct sim_greeter *greeter, struct stream *stream, void *o
                                                 .on_end = greeting_ended};
     struct greeting *greeting = calloc(1, sizeof *greeting);
     CHECK(greeting);
-    *greeting = (struct greeting){greeter, owner, stream};
+    *greeting = (struct greeting){.greeter = greeter, .owner = owner, .stream = stream};
+    list_push(&greetings, &greeting->link);
     stream_set_owner(stream, &events, greeting);
+}
+
+void sim_greet_no_more(const void *owner)
+{
+    struct list *next;
+    for (struct list *at = greetings.next; at != &greetings; at = next) {
+        struct greeting *greeting = container_of(at, struct greeting, link);
+        next = at->next;
+        if (greeting->owner == owner)
+            greeting_ended(greeting, 0);
+    }
 }

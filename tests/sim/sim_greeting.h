@@ -21,3 +21,5 @@ struct sim_greeter {
 
 /* Takes an accepted stream. One that is not admitted is a failure of the test. */
 void sim_greet(const struct sim_greeter *greeter, struct stream *stream, void *owner);
+/* Closes the streams of the owner that are not admitted yet: its process has ended. */
+void sim_greet_no_more(const void *owner);

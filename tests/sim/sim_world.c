@@ -260,6 +260,12 @@ void sim_clock_skew(const char *name, int64_t us)
     sim_host_find(name)->skew_us = us;
 }
 
+void sim_clock_rate(const char *name, unsigned per_mille)
+{
+    sim_note("rate", per_mille);
+    sim_host_find(name)->rate = per_mille;
+}
+
 /* ---- the world -------------------------------------------------------------------------------- */
 
 uint64_t sim_seed(void)
@@ -426,7 +432,8 @@ void clock_set_wall(int64_t offset_us)
 
 uint64_t clock_mono_us(void)
 {
-    return world.now_us;
+    uint64_t rate = world.running ? world.running->rate : 0;
+    return world.now_us + world.now_us / 1000 * rate;
 }
 
 uint64_t clock_thread_us(void)

@@ -1,0 +1,79 @@
+#include "backend/replica/replica_figures.h"
+
+#include "backend/replica/replica_inner.h"
+#include "shared/clock.h"
+
+#include <string.h>
+
+void replica_figures(struct replica *replica, struct replica_figures *to)
+{
+    pthread_mutex_lock(&replica->shown.figures_lock);
+    *to = replica->shown.figures;
+    pthread_mutex_unlock(&replica->shown.figures_lock);
+}
+
+/* The figure of the member before, with what the copy said last. */
+static struct replica_figure figure_before(const struct replica_figures *before, uint64_t id)
+{
+    for (unsigned i = 0; i < before->count; i++)
+        if (before->of[i].id == id)
+            return before->of[i];
+    return (struct replica_figure){.id = id};
+}
+
+static uint64_t member_match(const struct consensus *core, uint64_t id)
+{
+    if (!core || core->role < CONSENSUS_LEADING)
+        return 0;
+    for (unsigned i = 0; i < core->members.count; i++)
+        if (core->members.list[i].id == id)
+            return id == core->id ? core->synced : core->progress[i].match;
+    return 0;
+}
+
+static struct replica_figure member_figure(const struct replica *replica,
+                                           const struct member *member)
+{
+    struct replica_figure figure = figure_before(&replica->shown.figures, member->id);
+    bool is_own = member->id == replica->record.id;
+    figure.is_voter = member->kind == MEMBER_VOTER;
+    figure.is_up = is_own || replica_links_to(replica->net.links, member->id);
+    figure.match = member_match(replica_core(replica), member->id);
+    if (is_own) {
+        figure.applied = replica->applied;
+        figure.heard_us = clock_mono_us();
+    }
+    memset(figure.address, 0, sizeof figure.address);
+    memcpy(figure.address, member->address.data, member->address.len);
+    return figure;
+}
+
+void replica_note_figures(struct replica *replica)
+{
+    const struct consensus *core = replica_core(replica);
+    const struct members *named = &replica->membership.now.named;
+    struct replica_figures figures = {.phase = replica->phase,
+                                      .term = core ? core->term : replica->record.term,
+                                      .leader = core ? core->leader : 0,
+                                      .last = core ? core->last : replica->start.found.last,
+                                      .committed = core ? core->committed : 0,
+                                      .count = named->count};
+    for (unsigned i = 0; i < named->count; i++)
+        figures.of[i] = member_figure(replica, &named->list[i]);
+    pthread_mutex_lock(&replica->shown.figures_lock);
+    replica->shown.figures = figures;
+    pthread_mutex_unlock(&replica->shown.figures_lock);
+}
+
+void replica_hear_applied(struct replica *replica, uint64_t id, uint64_t applied)
+{
+    struct replica_figures *figures = &replica->shown.figures;
+    for (unsigned i = 0; i < figures->count; i++) {
+        if (figures->of[i].id != id)
+            continue;
+        pthread_mutex_lock(&replica->shown.figures_lock);
+        figures->of[i].applied = applied;
+        figures->of[i].heard_us = clock_mono_us();
+        pthread_mutex_unlock(&replica->shown.figures_lock);
+    }
+}

@@ -1,0 +1,415 @@
+/*
+ * replica_group.c - which group a copy is of: how it starts, is founded, joins, and what it says of itself.
+ *
+ *   start     E was shorter? wait ─► the only voter: have the others said hello, or 2 s? ─► save the start ─► core
+ *   found     save {group, id, term, own vote} ─► home writes the record of the members, N ─► save {base N} ─► core
+ *   join      leader: hello EMPTY of an address of the map ─► proposal with a learner ─► snapshot ─► install
+ *
+ * The numbers of a group are saved before its first record is written: a record without them would be a copy that has lost its
+ * promises. A start that finds the numbers alone goes on with them.
+ */
+#include "backend/format/encoding.h"
+#include "backend/replica/replica_inner.h"
+#include "backend/storage/storage.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/log.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { GREET_US = 2000000 };
+
+/* ---- phases ------------------------------------------------------------------------------------ */
+
+void replica_group_set_phase(struct replica *replica, enum replica_phase phase)
+{
+    replica->phase = phase;
+    atomic_store(&replica->shown.phase, (int)phase);
+    replica->told.role = (struct replica_role){.phase = phase, .term = replica->record.term};
+    replica_note_role(&replica->notes, &replica->told.role);
+    replica_group_say(replica);
+}
+
+/* replica_saved_fn */
+static void nothing_saved(void *owner)
+{
+    (void)owner;
+}
+
+void replica_group_save(struct replica *replica, replica_saved_fn *saved)
+{
+    replica_save_begin(replica->disk.save, &replica->record, saved ? saved : nothing_saved);
+}
+
+static uint64_t random_id(void)
+{
+    uint64_t id;
+    do {
+        id = clock_random();
+    } while (!id);
+    return id;
+}
+
+/* ---- hello ------------------------------------------------------------------------------------- */
+
+static enum replica_state state_of(const struct replica *replica)
+{
+    switch (replica->phase) {
+    case REPLICA_PHASE_NONE:
+        return replica->options.state;
+    case REPLICA_PHASE_JOINING:
+        return REPLICA_STATE_EMPTY;
+    case REPLICA_PHASE_LOST:
+        return REPLICA_STATE_LOST;
+    default:
+        return REPLICA_STATE_MEMBER;
+    }
+}
+
+static void say_log(const struct replica *replica, struct replica_hello *hello)
+{
+    const struct consensus *core = replica_core(replica);
+    hello->term = core ? core->term : replica->record.term;
+    hello->last = core ? core->last : replica->start.found.last;
+    hello->last_term = core ? consensus_term_at(core, core->last) : replica->record.base_term;
+    if (hello->last_term > hello->term)
+        hello->term = hello->last_term;
+}
+
+void replica_group_say(struct replica *replica)
+{
+    const struct replica_record *record = &replica->record;
+    struct replica_hello hello = {.id = record->id,
+                                  .starts = record->starts,
+                                  .run = replica->self.run,
+                                  .state = state_of(replica),
+                                  .data_format = DATA_FORMAT,
+                                  .map_epoch = replica->map.epoch};
+    if (hello.state == REPLICA_STATE_MEMBER)
+        hello.group = (struct replica_group){record->generation, record->group};
+    say_log(replica, &hello);
+    replica_links_say(replica->net.links, &hello);
+}
+
+static bool is_in_group(const struct replica *replica)
+{
+    return replica->phase == REPLICA_PHASE_FOLLOWING || replica->phase == REPLICA_PHASE_LEADING ||
+           replica->phase == REPLICA_PHASE_SERVING;
+}
+
+/* Survivors were made a group of their own: what this one has written since is lost, and it must not serve. */
+static void be_overtaken(struct replica *replica, const struct replica_hello *hello)
+{
+    log_event(LOG_ERROR, "replica_overtaken", "generation=%" PRIu32 " newer=%" PRIu32,
+              replica->record.generation, hello->group.generation);
+    replica_drive_stop(replica);
+    replica->start.due_us = 0;
+    replica_group_set_phase(replica, REPLICA_PHASE_OVERTAKEN);
+}
+
+/* The core that joins is of the leader's group. One of an earlier generation ends. */
+static void join_group(struct replica *replica, const struct replica_group *group)
+{
+    bool is_newer =
+        group->group == replica->group.group && group->generation > replica->group.generation;
+    if (replica->group.group && !is_newer)
+        return;
+    replica_drive_stop(replica);
+    replica->group = *group;
+    replica->start.due_us = 1;
+}
+
+void replica_group_hear(struct replica *replica, const struct replica_hello *hello)
+{
+    const struct replica_record *record = &replica->record;
+    if (hello->state != REPLICA_STATE_MEMBER || !hello->group.group)
+        return;
+    if (replica->phase == REPLICA_PHASE_JOINING)
+        join_group(replica, &hello->group);
+    else if (is_in_group(replica) && hello->group.group == record->group &&
+             hello->group.generation > record->generation)
+        be_overtaken(replica, hello);
+}
+
+/* ---- start of a core --------------------------------------------------------------------------- */
+
+static bool have_all_said_hello(const struct replica *replica)
+{
+    for (unsigned i = 0; i < replica->map.count; i++)
+        if (strcasecmp(replica->map.addresses[i], replica->map.address) != 0 &&
+            !replica_links_hello(replica->net.links, replica->map.addresses[i]))
+            return false;
+    return replica->map.count > 0;
+}
+
+/* replica_saved_fn */
+static void start_saved(void *owner)
+{
+    struct replica *replica = owner;
+    const struct replica_record *record = &replica->record;
+    struct consensus_start start = {.id = record->id,
+                                    .random = clock_random(),
+                                    .election_us = replica->options.election_us,
+                                    .window = replica->options.window,
+                                    .term = record->term,
+                                    .vote = record->vote};
+    if (replica->has_ended || replica->has_core ||
+        !(is_in_group(replica) || replica->phase == REPLICA_PHASE_JOINING))
+        return;
+    replica_log_start(&replica->start.found, &start);
+    replica_members_set(&replica->membership.now, &replica->start.found.named.named);
+    replica_members_set(&replica->membership.before, &replica->start.found.named_before.named);
+    replica->membership.index = replica->start.found.members.index;
+    replica_drive_start(replica, &start);
+}
+
+static void start_when_due(struct replica *replica)
+{
+    uint64_t now_us = clock_mono_us();
+    if (!replica->start.due_us || now_us < replica->start.due_us ||
+        (now_us < replica->start.greet_us && !have_all_said_hello(replica)))
+        return;
+    replica->start.due_us = 0;
+    replica->record.starts++;
+    replica->record.election_us = replica->options.election_us;
+    replica_group_save(replica, start_saved);
+    replica_group_say(replica);
+}
+
+/* A process with a longer E may have promised to grant nothing for so long. */
+static void plan_start(struct replica *replica)
+{
+    uint64_t now_us = clock_mono_us(), promised_us = replica->record.election_us;
+    uint64_t own_us = replica->options.election_us;
+    replica->start.due_us = now_us + (promised_us > own_us ? promised_us - own_us : 0);
+    if (replica_members_is_alone(&replica->membership.now, replica->record.id))
+        replica->start.greet_us = now_us + GREET_US;
+}
+
+/* ---- founding ---------------------------------------------------------------------------------- */
+
+static void propose_group(struct replica *replica)
+{
+    const struct replica_record *record = &replica->record;
+    const struct members members = {
+        .generation = record->generation,
+        .group = record->group,
+        .epoch = replica->map.epoch,
+        .count = 1,
+        .list = {{record->id, MEMBER_VOTER, bytes_of(replica->map.address)}},
+    };
+    replica->founding = REPLICA_FOUND_PROPOSED;
+    replica_note_propose(&replica->notes, record->term, &members);
+}
+
+/* The address in the record of the members is that of the map. */
+static void propose_when_known(struct replica *replica)
+{
+    if (replica->founding == REPLICA_FOUND_SAVED && replica->map.address[0])
+        propose_group(replica);
+}
+
+/* replica_saved_fn */
+static void found_saved(void *owner)
+{
+    struct replica *replica = owner;
+    replica->founding = REPLICA_FOUND_SAVED;
+    propose_when_known(replica);
+}
+
+static void open_save(struct replica *replica)
+{
+    replica->disk.save = replica_save_new(replica->options.loop, replica->disk.file,
+                                          replica_save_has_failed, replica);
+}
+
+/* The file, with the present record; there was none. */
+static bool make_file(struct replica *replica)
+{
+    char error[256];
+    replica->disk.file =
+        replica_file_make(replica->self.dir, &replica->record, error, sizeof error);
+    if (replica->disk.file)
+        open_save(replica);
+    else
+        replica_fail(replica, error);
+    return replica->disk.file != NULL;
+}
+
+static void number_group(struct replica_record *record, bool is_forced)
+{
+    if (is_forced) {
+        record->generation++;
+        record->term++;
+    } else {
+        *record = (struct replica_record){
+            .generation = 1, .group = random_id(), .id = random_id(), .term = 1};
+    }
+    record->vote = record->id;
+}
+
+void replica_group_found(struct replica *replica, bool is_forced)
+{
+    if (replica->founding != REPLICA_NOT_FOUNDING || replica->has_ended)
+        return;
+    if (replica->has_core)
+        replica->record.term = replica->core.term;
+    replica_drive_stop(replica);
+    replica->start.due_us = 0;
+    number_group(&replica->record, is_forced);
+    replica->record.election_us = replica->options.election_us;
+    replica->record.starts++;
+    replica->founding = REPLICA_FOUND_SAVING;
+    replica_group_set_phase(replica, REPLICA_PHASE_NONE);
+    if (replica->disk.file || make_file(replica))
+        replica_group_save(replica, found_saved);
+}
+
+/* replica_saved_fn: the log begins behind its founding record, which is durable. */
+static void found_logged(void *owner)
+{
+    struct replica *replica = owner;
+    const struct replica_record *record = &replica->record;
+    struct consensus_members members =
+        replica_core_members(&replica->membership.now.named, record->base);
+    const struct consensus_start start = {.id = record->id,
+                                          .random = clock_random(),
+                                          .election_us = replica->options.election_us,
+                                          .window = replica->options.window,
+                                          .term = record->term,
+                                          .vote = record->vote,
+                                          .base = record->base,
+                                          .base_term = record->base_term,
+                                          .last = record->base,
+                                          .synced = record->base,
+                                          .committed = record->base,
+                                          .members = members};
+    if (replica->has_ended)
+        return;
+    replica->founding = REPLICA_NOT_FOUNDING;
+    replica_group_set_phase(replica, REPLICA_PHASE_FOLLOWING);
+    replica_drive_start(replica, &start);
+}
+
+void replica_group_logged(struct replica *replica, uint64_t index, uint64_t term,
+                          const struct members *members)
+{
+    if (replica->founding != REPLICA_FOUND_PROPOSED || !members ||
+        members->group != replica->record.group ||
+        members->generation != replica->record.generation)
+        return;
+    replica->founding = REPLICA_FOUND_LOGGED;
+    replica->group = (struct replica_group){members->generation, members->group};
+    replica->record.base = replica->record.committed = index;
+    replica->record.base_term = term;
+    replica->record.whole_at = 0;
+    replica_members_set(&replica->membership.now, members);
+    replica_members_set(&replica->membership.before, members);
+    replica->membership.index = index;
+    replica_group_save(replica, found_logged);
+}
+
+/* ---- proposals --------------------------------------------------------------------------------- */
+
+/* The core takes a change when the one before is committed, and a record of its own term. */
+static bool may_propose(const struct replica *replica)
+{
+    const struct consensus *core = replica_core(replica);
+    return core && replica->phase == REPLICA_PHASE_SERVING && !replica->membership.proposed_us &&
+           core->serves_term == core->term && core->committed >= core->members.index;
+}
+
+/* A copy that waits at an address of the map becomes a learner, one at a time. */
+static void propose_learner(struct replica *replica)
+{
+    struct members members;
+    for (unsigned i = 0; i < replica->map.count && may_propose(replica); i++) {
+        const struct replica_hello *hello =
+            replica_links_hello(replica->net.links, replica->map.addresses[i]);
+        if (!hello ||
+            !replica_members_with(&replica->membership.now, hello, replica->map.epoch, &members))
+            continue;
+        replica->membership.proposed_us = clock_mono_us();
+        replica_note_propose(&replica->notes, replica->core.term, &members);
+    }
+}
+
+/* ---- the file and the log ---------------------------------------------------------------------- */
+
+static bool read_own_log(struct replica *replica, char *error, size_t size)
+{
+    const struct replica_record *record = &replica->record;
+    switch (
+        replica_log_read(replica->options.storage, record, &replica->start.found, error, size)) {
+    case REPLICA_LOG_READ:
+        replica->phase = record->group ? REPLICA_PHASE_FOLLOWING : REPLICA_PHASE_JOINING;
+        return true;
+    case REPLICA_LOG_UNFOUNDED:
+        replica->phase = REPLICA_PHASE_NONE;
+        replica->founding = REPLICA_FOUND_SAVED;
+        return true;
+    case REPLICA_LOG_LOST:
+        replica->phase = REPLICA_PHASE_LOST;
+        log_event(LOG_ERROR, "replica_lost", "reason=\"%s\"", error);
+        return true;
+    case REPLICA_LOG_FAILED:
+        break;
+    }
+    return false;
+}
+
+bool replica_group_read(struct replica *replica, char *error, size_t size)
+{
+    switch (
+        replica_file_open(replica->self.dir, &replica->disk.file, &replica->record, error, size)) {
+    case REPLICA_IS_OPEN:
+        return read_own_log(replica, error, size);
+    case REPLICA_NONE:
+        replica->phase = storage_is_replicated(replica->options.storage) ? REPLICA_PHASE_LOST
+                                                                         : REPLICA_PHASE_NONE;
+        return true;
+    case REPLICA_IS_LOST:
+        replica->phase = REPLICA_PHASE_LOST;
+        log_event(LOG_ERROR, "replica_lost", "reason=\"%s\"", error);
+        return true;
+    case REPLICA_IS_NEWER:
+    case REPLICA_FAILED:
+        break;
+    }
+    return false;
+}
+
+/* ---- on the replica's thread ------------------------------------------------------------------- */
+
+/* A copy whose data may be overwritten waits for a leader, under an id of its own. */
+static void begin_joining(struct replica *replica)
+{
+    replica->record = (struct replica_record){.id = random_id()};
+    term_runs_init(&replica->start.found.runs, 0, 0);
+    if (make_file(replica))
+        replica->phase = REPLICA_PHASE_JOINING;
+}
+
+void replica_group_begin(struct replica *replica)
+{
+    if (replica->disk.file)
+        open_save(replica);
+    else if (replica->phase == REPLICA_PHASE_NONE && replica->options.state == REPLICA_STATE_EMPTY)
+        begin_joining(replica);
+    if (is_in_group(replica)) {
+        replica->group = (struct replica_group){replica->record.generation, replica->record.group};
+        replica_members_set(&replica->membership.now, &replica->start.found.named.named);
+        plan_start(replica);
+    }
+    replica_group_set_phase(replica, replica->phase);
+}
+
+void replica_group_tick(struct replica *replica)
+{
+    propose_when_known(replica);
+    replica_fetch_when_due(replica);
+    replica_check_announced(replica);
+    start_when_due(replica);
+    propose_learner(replica);
+}

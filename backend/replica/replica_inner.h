@@ -1,0 +1,191 @@
+/*
+ * replica_inner.h - the parts of a replica, for the files that implement replica.h.
+ *
+ *   replica.c         life, and what home says, as tasks
+ *   replica_drive.c   events of the core, and its updates
+ *   replica_figures.c figures of the members, for any thread
+ *   replica_group.c   which group: founding, joining, what it says of itself, which change of the members it proposes
+ */
+#pragma once
+
+#include "backend/replica/outbox.h"
+#include "backend/replica/replica.h"
+#include "backend/replica/replica_figures.h"
+#include "backend/replica/replica_log.h"
+#include "backend/replica/replica_members.h"
+#include "backend/replica/replica_notes.h"
+#include "backend/replica/replica_peers.h"
+#include "backend/replica/replica_save.h"
+#include "shared/net/loop.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum replica_founding {
+    REPLICA_NOT_FOUNDING,
+    REPLICA_FOUND_SAVING,   /* its numbers */
+    REPLICA_FOUND_SAVED,    /* they are durable; the proposal waits for the address of this copy */
+    REPLICA_FOUND_PROPOSED, /* the record of the members is being written by home */
+    REPLICA_FOUND_LOGGED,   /* its index is being saved */
+};
+
+/* What does not change while the process runs. */
+struct replica_self {
+    char dir[PATH_MAX], run_id[64], version[64];
+    uint64_t run; /* random number of this process */
+};
+
+/* What other threads read. */
+struct replica_shown {
+    _Atomic uint64_t lease_us; /* commands may be served until then */
+    atomic_int phase;
+    pthread_mutex_t figures_lock;
+    struct replica_figures figures; /* written by the replica's thread only */
+};
+
+struct replica_told {
+    struct replica_role role; /* as home was told last */
+    uint64_t committed;       /* likewise */
+};
+
+/* The newest record of the members in the log, and the one before it, for a tail that is cut. */
+struct replica_membership {
+    struct replica_members now, before;
+    uint64_t index;       /* of the newest record */
+    uint64_t proposed_us; /* when members were proposed last; 0: none are being written */
+};
+
+/* Of the shard map. */
+struct replica_map {
+    uint64_t epoch;
+    char address[REPLICA_ADDRESS_MAX + 1]; /* of this copy; empty: not known yet */
+    unsigned count;
+    char addresses[REPLICA_ADDRESSES_MAX][REPLICA_ADDRESS_MAX + 1];
+};
+
+/* The start of a core. */
+struct replica_start {
+    struct replica_found_log found;
+    uint64_t due_us;   /* when it may be started; 0: not at all, or it was */
+    uint64_t greet_us; /* the only voter waits so long for the other copies' hello */
+};
+
+/* Snapshots that this leader has announced. */
+struct replica_announced {
+    uint64_t id[MEMBERS_MAX], at_us[MEMBERS_MAX]; /* without an answer yet; 0: none */
+    uint64_t lost[MEMBERS_MAX]; /* ids of those that were not heard, or were lost; 0: none */
+};
+
+/* Announcements that this copy obeys. */
+struct replica_fetch {
+    struct consensus_message now;  /* kind 0: none */
+    struct consensus_message next; /* a later one, which waits for the end of that */
+    uint64_t due_us;               /* when the files are to be fetched; 0: they are being fetched */
+    unsigned failed;               /* attempts in a row */
+};
+
+struct replica_disk {
+    struct replica_file *file; /* NULL: there is none yet */
+    struct replica_log *log;
+    struct replica_save *save; /* NULL: there is no file */
+};
+
+struct replica_net {
+    struct replica_links *links;
+    struct replica_peers *peers; /* NULL: no core has run */
+    bool must_free_peers;
+};
+
+struct replica_timing {
+    struct timer *core; /* the next TICK */
+    struct timer *tick;
+    struct last_step turn_end; /* what must not be done inside an event */
+};
+
+/* All but `shown` is used by the replica's thread only, from its first task on. */
+struct replica {
+    struct replica_options options;
+    struct replica_mail mail; /* used by home too */
+    struct replica_notes notes;
+    struct replica_self self;
+    struct replica_shown shown;
+
+    bool has_begun, has_ended;
+    enum replica_phase phase;
+    enum replica_founding founding;
+    struct replica_record record; /* as it was saved, or is being saved, last */
+    /* that of the record; JOINING: that of the leader, once it is heard */
+    struct replica_group group;
+    struct replica_start start;
+
+    bool has_core;
+    struct consensus core;
+    struct replica_told told;
+    struct outbox outbox;
+    struct replica_membership membership;
+    uint64_t gone_before; /* the log begins here, as a sender has found out; 0: nothing new */
+    uint64_t applied;
+    struct replica_announced announced;
+    struct replica_fetch fetch;
+
+    struct replica_net net;
+    struct replica_disk disk;
+    struct replica_timing timing;
+    struct replica_map map;
+};
+
+/* ---- replica_drive.c ---- */
+
+/* A core runs from now on; its start was saved. */
+void replica_drive_start(struct replica *replica, const struct consensus_start *start);
+/* The core is gone, and nothing is served. */
+void replica_drive_stop(struct replica *replica);
+/* Gives an event to the core, if there is one, and obeys the update; sets the event's time. */
+void replica_step(struct replica *replica, struct consensus_event event);
+/* Appends a record of this leader (replica_append). */
+void replica_step_record(struct replica *replica, struct bytes record);
+/* … that home has written already, durably (replica_logged). */
+void replica_step_logged(struct replica *replica, uint64_t index, uint64_t term,
+                         const struct members *members);
+/* Something is to be done at the end of this turn. */
+void replica_plan_turn_end(struct replica *replica);
+/* The link to the copy broke. */
+void replica_step_down(struct replica *replica, uint64_t id);
+/* Announcements without an answer are made again. */
+void replica_check_announced(struct replica *replica);
+/* Begins to fetch what was announced, when it is due. */
+void replica_fetch_when_due(struct replica *replica);
+/* The process must end. */
+void replica_fail(struct replica *replica, const char *reason);
+/* events of replica_log.h, and of replica_save.h */
+extern const struct replica_log_events replica_log_handlers;
+void replica_save_has_failed(void *owner, const char *reason);
+/* last_step */
+void replica_end_turn(struct last_step *step);
+/* timer_fn */
+void replica_core_is_due(void *owner);
+
+/* ---- replica_figures.c ---- */
+
+void replica_note_figures(struct replica *replica);
+/* A message of the copy says that its data have all records up to `applied`. */
+void replica_hear_applied(struct replica *replica, uint64_t id, uint64_t applied);
+
+/* ---- replica_group.c ---- */
+
+/* On the home thread: what the copy is, by its file and its log. */
+bool replica_group_read(struct replica *replica, char *error, size_t size);
+/* On the replica's thread: the group is known, or waits for one. */
+void replica_group_begin(struct replica *replica);
+void replica_group_tick(struct replica *replica);
+/* Says anew what this copy is, to the other copies. */
+void replica_group_say(struct replica *replica);
+void replica_group_set_phase(struct replica *replica, enum replica_phase phase);
+void replica_group_hear(struct replica *replica, const struct replica_hello *hello);
+void replica_group_found(struct replica *replica, bool is_forced);
+/* A record of the members was written while the group is founded. */
+void replica_group_logged(struct replica *replica, uint64_t index, uint64_t term,
+                          const struct members *members);
+/* Saves replica->record; not as a save of the core. `saved` may be NULL. */
+void replica_group_save(struct replica *replica, replica_saved_fn *saved);

@@ -1,0 +1,188 @@
+#include "tests/sim/sim_replica.h"
+
+#include "backend/peer/peer_set.h"
+#include "shared/check.h"
+#include "shared/net/loop.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_greeting.h"
+#include "tests/sim/storage_mem.h"
+
+#include <stdio.h>
+
+enum { WAL_BATCHES = 4096 };
+
+static const char *const names[SIM_REPLICAS_MAX] = {"a", "b", "c"};
+static const char *const addresses[SIM_REPLICAS_MAX] = {"relay-a:1", "relay-b:1", "relay-c:1"};
+
+const char *sim_replica_address(unsigned number)
+{
+    return addresses[number];
+}
+
+/* ---- greeting ---------------------------------------------------------------------------------- */
+
+static struct peer_identity identity_of(const struct sim_replica *copy)
+{
+    struct peer_identity identity = {.shard = "s", .run_id = "run", .version = "1"};
+    (void)snprintf(identity.address, sizeof identity.address, "%s", addresses[copy->number]);
+    return identity;
+}
+
+static bool is_open(void *owner)
+{
+    const struct sim_replica *copy = owner;
+    return copy->is_up;
+}
+
+static bool admit(void *owner, struct bytes protocol, struct bytes shard, struct bytes identity,
+                  struct peer_identity *peer, const char **error)
+{
+    const struct peer_identity self = identity_of(owner);
+    return peer_admit_copy(&self, protocol, shard, identity, peer, error);
+}
+
+static size_t write_identity(void *owner, char to[PEER_IDENTITY_MAX])
+{
+    const struct peer_identity self = identity_of(owner);
+    return peer_identity_write(&self, to);
+}
+
+static void adopt(void *owner, struct stream *stream, const struct peer_identity *peer)
+{
+    const struct sim_replica *copy = owner;
+    replica_take_stream(copy->replica, stream, peer);
+}
+
+static void accepted(void *owner, struct stream *stream)
+{
+    static const struct sim_greeter greeter = {.word = "REPLICA",
+                                               .is_open = is_open,
+                                               .admit = admit,
+                                               .identity = write_identity,
+                                               .adopt = adopt};
+    sim_greet(&greeter, stream, owner);
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+void sim_replica_new(struct sim_replica *copy, unsigned number, struct sim_relays *relays)
+{
+    char address[16];
+    *copy = (struct sim_replica){.number = number, .name = names[number]};
+    (void)snprintf(copy->dir, sizeof copy->dir, "%s", copy->name);
+    (void)snprintf(address, sizeof address, "%s:1", copy->name);
+    sim_set_host(copy->name);
+    sim_relays_add(relays, addresses[number], address);
+}
+
+void sim_replica_open_storage(struct sim_replica *copy, struct store_env *env)
+{
+    char error[200];
+    copy->storage = storage_open(env, &(struct store_options){.path = copy->dir},
+                                 (uint64_t)WAL_BATCHES * WAL_MEM_LIMIT, error, sizeof error);
+    CHECK(copy->storage);
+}
+
+static void configure(const struct sim_replica *copy, unsigned count)
+{
+    const struct replica_settings settings = {
+        .epoch = 1,
+        .links = {.shard = "s",
+                  .address = addresses[copy->number],
+                  .address_count = count,
+                  .addresses = {addresses[0], addresses[1], addresses[2]},
+                  .secret = "secret",
+                  .secret_previous = "",
+                  .options = {.output_max = 32 << 20,
+                              .requests_max = 64,
+                              .connect_timeout_ms = 1000,
+                              .timeout_ms = 1000,
+                              .ping_ms = 250,
+                              .backoff_min_ms = 10,
+                              .backoff_max_ms = 200}},
+    };
+    replica_configure(copy->replica, &settings);
+}
+
+static void listen_at(struct sim_replica *copy)
+{
+    char address[16], error[64];
+    (void)snprintf(address, sizeof address, "%s:1", copy->name);
+    const struct listen_options options = {.address = address, .backlog = 16};
+    int fd = listen_bind(&options, error, sizeof error);
+    CHECK(fd >= 0);
+    copy->listener = listener_new(copy->loop, fd, &options, accepted, copy);
+}
+
+void sim_replica_start(struct sim_replica *copy, const struct sim_replica_options *options)
+{
+    char error[200];
+    sim_set_host(copy->name);
+    copy->loop = loop_new();
+    copy->home = loop_new();
+    if (!copy->storage)
+        sim_replica_open_storage(copy, options->env);
+    const struct replica_options of_replica = {.loop = copy->loop,
+                                               .home = copy->home,
+                                               .storage = copy->storage,
+                                               .dir = copy->dir,
+                                               .run_id = "run",
+                                               .version = "1",
+                                               .thread = copy->number,
+                                               .metrics = options->metrics,
+                                               .labels = options->labels,
+                                               .election_us = options->election_us,
+                                               .window = options->window,
+                                               .state = options->state,
+                                               .snapshots = options->snapshots};
+    copy->replica = replica_new(&of_replica, &options->events, options->owner, error, sizeof error);
+    CHECK(copy->replica);
+    copy->is_up = true;
+    configure(copy, options->count);
+    listen_at(copy);
+}
+
+void sim_replica_crash(struct sim_replica *copy)
+{
+    copy->is_up = false;
+    sim_crash_host(copy->name);
+    sim_greet_no_more(copy);
+    listener_free(copy->listener);
+    replica_free(copy->replica);
+    storage_mem_crash(copy->storage);
+    storage_close(copy->storage);
+    copy->storage = NULL;
+    copy->replica = NULL;
+    sim_replica_fini(copy);
+}
+
+static void on_stopped(void *owner)
+{
+    struct sim_replica *copy = owner;
+    copy->is_up = false;
+}
+
+static bool is_down(void *owner)
+{
+    const struct sim_replica *copy = owner;
+    return !copy->is_up;
+}
+
+void sim_replica_stop(struct sim_replica *copy)
+{
+    listener_free(copy->listener);
+    replica_stop(copy->replica, on_stopped, copy);
+    CHECK(sim_run_until(is_down, copy, UINT64_MAX));
+    sim_greet_no_more(copy);
+    replica_free(copy->replica);
+    storage_close(copy->storage);
+    copy->storage = NULL;
+    copy->replica = NULL;
+}
+
+void sim_replica_fini(struct sim_replica *copy)
+{
+    loop_free(copy->loop);
+    loop_free(copy->home);
+    copy->loop = copy->home = NULL;
+}

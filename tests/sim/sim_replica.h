@@ -1,0 +1,51 @@
+/*
+ * sim_replica.h - a copy of a shard with a host of its own: its loops, its storage in memory, its replica, and a listener behind a relay.
+ *
+ *   links of the others ──► relay-b:1 ──► b:1  loop: replica      home: the test
+ *
+ * All copies are of the shard "s", which has the first `count` of the addresses relay-a:1, relay-b:1, relay-c:1.
+ */
+#pragma once
+
+#include "backend/replica/replica.h"
+#include "backend/storage/storage.h"
+#include "tests/sim/sim_relay.h"
+
+enum { SIM_REPLICAS_MAX = 3 };
+
+struct sim_replica_options {
+    struct store_env *env;
+    struct metrics *metrics;
+    struct labels *labels;
+    unsigned count; /* of copies */
+    uint64_t election_us;
+    uint32_t window;
+    enum replica_state state;
+    struct replica_snapshots snapshots;
+    struct replica_events events;
+    void *owner; /* of the events */
+};
+
+struct sim_replica {
+    unsigned number;  /* from 0 */
+    const char *name; /* of its host */
+    char dir[32]; /* of its storage and its file; the test may change it while the copy is down */
+    bool is_up;
+    struct loop *loop, *home;
+    struct listener *listener;
+    struct storage *storage;
+    struct replica *replica;
+};
+
+/* The address of a copy in the map. */
+const char *sim_replica_address(unsigned number);
+/* A host and its relay; nothing runs yet. */
+void sim_replica_new(struct sim_replica *copy, unsigned number, struct sim_relays *relays);
+void sim_replica_open_storage(struct sim_replica *copy, struct store_env *env);
+/* Starts a process. Its storage is opened, if the test has not done it. */
+void sim_replica_start(struct sim_replica *copy, const struct sim_replica_options *options);
+/* The process ends without warning, and its loops are freed. */
+void sim_replica_crash(struct sim_replica *copy);
+/* It ends as it should, and its storage is closed; sim_replica_fini frees the loops, when time has passed. */
+void sim_replica_stop(struct sim_replica *copy);
+void sim_replica_fini(struct sim_replica *copy);
