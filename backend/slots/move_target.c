@@ -194,6 +194,8 @@ static struct refusal why_not_slots(struct partition *partition, const struct mo
     const struct slot_table *table = partition->shards.slots;
     uint64_t keys = 0;
     uint64_t expires = 0;
+    if (epoch == UINT64_MAX)
+        return REFUSAL(OTHER, "the epoch of these slots cannot be raised");
     for (unsigned slot = slots->first; slot <= slots->last; slot++) {
         const struct slot_record *record = slot_table_get(table, (uint16_t)slot);
         if (record->state == SLOT_OWNED || record->state == SLOT_EXPORTING)

@@ -31,9 +31,6 @@ enum {
     RUN_MAX = 1024, /* slots on each side, for owners_find_run */
 };
 
-/* The source of a report about a slot's owner: the owner's durable records, its claim that is not durable yet, or another shard. */
-enum owner_report { REPORT_OF_OWNER, REPORT_OF_CLAIM, REPORT_OF_ANOTHER };
-
 /* A question to another shard. */
 struct slots_request {
     struct peer_request request;
@@ -58,12 +55,22 @@ static const char *told_owner(const struct slot_owners *owners, uint16_t slot, u
     return slot_set_has(&owners->claimed, slot) ? NULL : owners_known(owners, slot);
 }
 
-void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run, void *owner)
+/* May a run have this slot? What is doubtful is used here, but neither told to others nor stored. */
+static bool is_in_runs(const struct slot_owners *owners, unsigned slot, bool has_doubtful)
+{
+    return has_doubtful || is_owned_state(slot_table_state(owners_table(owners), (uint16_t)slot)) ||
+           !slot_set_has(&owners->doubtful, (uint16_t)slot);
+}
+
+static void each_run(const struct slot_owners *owners, bool has_doubtful, slot_run_fn *on_run,
+                     void *owner)
 {
     struct slot_run run = {0};
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
         uint64_t epoch;
-        const char *shard = told_owner(owners, (uint16_t)slot, &epoch);
+        const char *shard = is_in_runs(owners, slot, has_doubtful)
+                                ? told_owner(owners, (uint16_t)slot, &epoch)
+                                : NULL;
         bool goes_on = shard && run.shard == shard && run.epoch == epoch && run.last + 1 == slot;
         if (!goes_on && run.shard)
             on_run(owner, &run);
@@ -74,6 +81,11 @@ void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run,
     }
     if (run.shard)
         on_run(owner, &run);
+}
+
+void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run, void *owner)
+{
+    each_run(owners, true, on_run, owner);
 }
 
 static const char *address_of_owner(const struct slot_owners *owners, const char *shard)
@@ -143,7 +155,7 @@ static void write_answer(const struct slot_owners *owners, struct out *out)
                         : owners->claims_open ? ANSWER_CLAIMING
                                               : ANSWER_JOINING);
     message_put_u64(out, is_owner ? founding_hash(owners) : owners->hash);
-    slot_owners_each_run(owners, write_owned_run, out);
+    each_run(owners, false, write_owned_run, out);
 }
 
 /* Every process computes the same hash for the same answer. It is never 0, which stands for no answer. */
@@ -191,62 +203,9 @@ void handle_slots(struct partition *partition, struct peer_incoming *incoming,
 
 /* ---- asking ---- */
 
-static void report_double(struct slot_owners *owners, uint16_t slot, const char *other)
-{
-    if (owners->logged.is_double)
-        return;
-    owners->logged.is_double = true;
-    log_event(LOG_ERROR, "slot_owned_twice", "partition=%u slot=%u other=%s",
-              owners->partition->index, slot, other);
-}
-
-static void slot_set_put(struct slot_set *set, uint16_t slot, bool is_in)
-{
-    uint64_t bit = (uint64_t)1 << slot % 64;
-    set->words[slot / 64] = is_in ? set->words[slot / 64] | bit : set->words[slot / 64] & ~bit;
-}
-
-/* Another shard reports that this one owns the slot, and it does not. The slot may have been given away since. If this shard has no record
- * at all, it has lost its disk: (7). The epoch is kept, because a later claim must not have a lower one. */
-static void learn_own(struct slot_owners *owners, uint16_t slot, uint64_t epoch)
-{
-    if (owners_have_records(owners) || owners->claims_open)
-        return;
-    if (!owners->was_written && !owners->has_lost_slots)
-        log_event(LOG_ERROR, "slots_lost", "partition=%u shard=%s slot=%u",
-                  owners->partition->index, owners_own_name(owners), slot);
-    owners->has_lost_slots |= !owners->was_written;
-    if (epoch > owners->epoch[slot] && !owners_known(owners, slot))
-        owners->epoch[slot] = epoch;
-}
-
-/* Handles a report that the shard names[name] owns the slot with this epoch. */
-static void learn_owner(struct slot_owners *owners, uint16_t slot, uint16_t name, uint64_t epoch,
-                        enum owner_report report)
-{
-    bool is_its_own = report != REPORT_OF_ANOTHER;
-    const struct slot_record *record = slot_table_get(owners_table(owners), slot);
-    if (is_owned_state(record->state) && epoch <= record->epoch) {
-        if (is_its_own && epoch == record->epoch)
-            report_double(owners, slot, owners->names[name]);
-        return;
-    }
-    if (strcmp(owners->names[name], owners_own_name(owners)) == 0 ||
-        strcmp(owners->names[name], owners->name) == 0) {
-        learn_own(owners, slot, epoch);
-        return;
-    }
-    if (epoch > owners->epoch[slot] || (epoch == owners->epoch[slot] && is_its_own)) {
-        owners->has_learned |= epoch > owners->epoch[slot];
-        owners->owner[slot] = (uint16_t)(name + 1);
-        owners->epoch[slot] = epoch;
-        slot_set_put(&owners->claimed, slot, report == REPORT_OF_CLAIM);
-        owners->may_have_lost |= is_owned_state(record->state);
-    }
-}
-
-static bool read_owned_run(struct slot_owners *owners, const struct other_shard *other,
-                           uint8_t state, struct message_reader *reader)
+/* Reads a run. `report` has its source and its speaker. False: it is not valid. */
+static bool read_owned_run(struct slot_owners *owners, struct owner_report *report,
+                           struct message_reader *reader)
 {
     uint32_t first = message_u32(reader);
     uint32_t last = message_u32(reader);
@@ -255,30 +214,41 @@ static bool read_owned_run(struct slot_owners *owners, const struct other_shard 
     if (!reader->is_good || first > last || last >= SLOT_COUNT || !epoch || !name.len ||
         name.len > SHARD_NAME_MAX || memchr(name.data, 0, name.len))
         return false;
-    uint16_t index = owners_name_index(owners, name);
-    enum owner_report report = !bytes_equal(name, bytes_of(other->name)) ? REPORT_OF_ANOTHER
-                               : state == ANSWER_CLAIMING                ? REPORT_OF_CLAIM
-                                                                         : REPORT_OF_OWNER;
-    for (uint32_t slot = first; slot <= last; slot++)
-        learn_owner(owners, (uint16_t)slot, index, epoch, report);
+    report->owner = name;
+    report->epoch = epoch < EPOCH_TOLD_MAX ? epoch : EPOCH_TOLD_MAX;
+    owners_learn_run(owners, report, first, last);
+    return true;
+}
+
+/* Reads the runs of an answer. False: they are not valid. */
+static bool read_owned_runs(struct slot_owners *owners, const struct other_shard *other,
+                            uint8_t state, struct message_reader *reader,
+                            struct owner_report *report)
+{
+    *report = (struct owner_report){.speaker = other->name, .is_durable = state != ANSWER_CLAIMING};
+    owners_forget_names(owners);
+    while (reader->rest.len)
+        if (!read_owned_run(owners, report, reader))
+            return false;
     return true;
 }
 
 /* Reads an answer. False: it is not valid. */
 static bool read_answer(struct slot_owners *owners, struct other_shard *other, struct bytes payload)
 {
+    struct owner_report report = {0};
     if (payload.len == 1 && payload.data[0] == ANSWER_UNCHANGED && other->told)
         return true;
     struct message_reader reader = message_read(payload);
     bool is_good = message_u8(&reader) == ANSWER_FORMAT;
     uint8_t state = message_u8(&reader);
     uint64_t hash = message_u64(&reader);
-    is_good = is_good && reader.is_good && state >= ANSWER_JOINING && state <= ANSWER_OWNER;
-    while (is_good && reader.rest.len)
-        is_good = read_owned_run(owners, other, state, &reader);
+    is_good = is_good && reader.is_good && state >= ANSWER_JOINING && state <= ANSWER_OWNER &&
+              read_owned_runs(owners, other, state, &reader, &report);
     other->state = is_good ? (enum answer_state)state : ANSWER_NONE;
     other->hash = hash;
-    other->told = is_good ? hash_answer(payload) : 0;
+    /* What is not believed now may be believed when the map or the owner has changed, so the whole answer is wanted again. */
+    other->told = is_good && !report.is_refused ? hash_answer(payload) : 0;
     return is_good;
 }
 
@@ -348,7 +318,7 @@ void owners_ask(struct slot_owners *owners, size_t index, uint64_t now_ms)
 
 void owners_load_known(struct slot_owners *owners)
 {
-    const struct other_shard before = {.name = ""};
+    struct owner_report before = {.is_durable = true}; /* what this shard has believed */
     struct slice value;
     if (owners->known.is_loaded)
         return;
@@ -356,7 +326,7 @@ void owners_load_known(struct slot_owners *owners)
     if (overlay_get(owners->partition->overlay, CF_SYSTEM, slot_owners_key(), &value) != OK)
         return;
     struct message_reader reader = message_read(slice_bytes(&value));
-    while (reader.rest.len && read_owned_run(owners, &before, ANSWER_OWNER, &reader))
+    while (reader.rest.len && read_owned_run(owners, &before, &reader))
         ;
     slice_release(&value);
 }
@@ -370,7 +340,7 @@ void owners_keep_known(struct slot_owners *owners, uint64_t now_ms)
         commit_is_failed(partition->commit, NULL))
         return;
     out_init(&out);
-    slot_owners_each_run(owners, write_owned_run, &out);
+    each_run(owners, false, write_owned_run, &out);
     struct bytes runs = {malloc(out.bytes + 1), out.bytes};
     CHECK(runs.data);
     out_copy(&out, (char *)runs.data);

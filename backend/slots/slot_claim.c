@@ -3,7 +3,7 @@
  *
  *   no records ─► all other shards have answered, none owns them ─► records OWNED(1)           (2), (3) of slot_owners.h
  *   SCREE OWNERS FORCE ─► the owner is not connected ─────────────► records OWNED, a higher epoch   (6)
- *   another shard has a higher epoch for a slot of this one ──────► record RELEASED                 (6)
+ *   the shard of the map has a higher epoch for a slot of this one ► record RELEASED                (6)
  */
 #include "backend/slots/slot_owners.h"
 
@@ -115,6 +115,12 @@ static int change_slots(struct slot_owners *owners, wanted_fn *is_wanted)
 
 /* ---- slots of lost shards ---- */
 
+/* The last epoch has no next one: a claim keeps it, instead of beginning at 0 again. */
+static uint64_t epoch_after(uint64_t epoch)
+{
+    return epoch < UINT64_MAX ? epoch + 1 : epoch;
+}
+
 /* Is the shard that owns the slot not known, or not connected? */
 static bool is_forcible(const struct slot_owners *owners, uint16_t slot, struct slot_record *record)
 {
@@ -122,7 +128,7 @@ static bool is_forcible(const struct slot_owners *owners, uint16_t slot, struct 
     const struct peer_link *link =
         owner ? peer_set_find(owners->partition->shards.peers, bytes_of(owner)) : NULL;
     uint8_t state = slot_table_state(owners_table(owners), slot);
-    record->epoch = (owners->epoch[slot] ? owners->epoch[slot] : 1) + 1;
+    record->epoch = epoch_after(owners->epoch[slot] ? owners->epoch[slot] : 1);
     record->wish = owners->map->epoch;
     return !is_owned_state(state) && owners_is_own_by_map(owners, slot) &&
            !(link && link->state == PEER_LINK_UP);
@@ -161,15 +167,17 @@ int slot_owners_force(struct slot_owners *owners)
     return count;
 }
 
-/* A slot that is owned here, and that another shard owns with a higher epoch: an operator has forced that (6). */
+/* A slot that is owned here, and that the shard of the map owns with a higher epoch: an operator has forced that (6). */
 static bool is_lost(const struct slot_owners *owners, uint16_t slot, struct slot_record *record)
 {
     const struct slot_record *own = slot_table_get(owners_table(owners), slot);
-    if (!is_owned_state(own->state) || owners->epoch[slot] <= own->epoch ||
-        !owners_known(owners, slot))
+    const char *owner = owners_known(owners, slot);
+    const char *by_map = owners_by_map(owners, slot);
+    if (!is_owned_state(own->state) || owners->epoch[slot] <= own->epoch || !owner || !by_map ||
+        strcmp(owner, by_map) != 0)
         return false;
     *record = (struct slot_record){.state = SLOT_RELEASED, .epoch = owners->epoch[slot]};
-    (void)snprintf(record->peer, sizeof record->peer, "%s", owners_known(owners, slot));
+    (void)snprintf(record->peer, sizeof record->peer, "%s", owner);
     return true;
 }
 

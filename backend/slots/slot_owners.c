@@ -37,9 +37,7 @@ void slot_owners_free(struct slot_owners *owners)
     if (!owners)
         return;
     drop_map(owners);
-    for (uint16_t i = 0; i < owners->names_count; i++)
-        free(owners->names[i]);
-    free((void *)owners->names);
+    shard_names_fini(&owners->names);
     free(owners->answer.data);
     free(owners);
 }
@@ -96,6 +94,19 @@ static void learn_from_record(struct slot_owners *owners, uint16_t slot)
         return;
     owners->owner[slot] = (uint16_t)(owners_name_index(owners, bytes_of(record->peer)) + 1);
     owners->epoch[slot] = record->epoch;
+    owners->doubtful.words[slot / 64] &= ~((uint64_t)1 << slot % 64);
+}
+
+/* What was known of a slot before it came here is of no use any more, unless it is lost to the shard of the map (slot_claim.c). Its epoch
+ * may have been forged, and would hide to which shard this one gives the slot. */
+static void forget_owner_before(struct slot_owners *owners, uint16_t slot)
+{
+    const char *known = owners_known(owners, slot);
+    const char *by_map = owners_by_map(owners, slot);
+    if (!known || (by_map && strcmp(known, by_map) == 0))
+        return;
+    owners->owner[slot] = 0;
+    owners->epoch[slot] = 0;
 }
 
 /* The partition serves these slots from now on. */
@@ -124,6 +135,7 @@ void slot_owners_reload(struct slot_owners *owners)
         if (!is_owned_state(slot_table_state(owners_table(owners), (uint16_t)slot)) ||
             is_served_elsewhere(owners))
             continue;
+        forget_owner_before(owners, (uint16_t)slot);
         owners->here.words[slot / 64] |= (uint64_t)1 << slot % 64;
         count++;
     }
@@ -237,7 +249,7 @@ void slot_owners_configure(struct slot_owners *owners)
                     partition->shards.is_gated && (is_held || !owners_have_records(owners)));
 }
 
-static bool is_listed(const struct slot_owners *owners, const char *name)
+bool owners_is_listed(const struct slot_owners *owners, const char *name)
 {
     for (size_t i = 0; i < owners->others_count; i++)
         if (strcmp(owners->others[i].name, name) == 0)
@@ -249,12 +261,14 @@ static bool is_listed(const struct slot_owners *owners, const char *name)
 static void list_leaving(void *owner, struct peer_link *link)
 {
     struct slot_owners *owners = owner;
-    if (shard_map_named(owners->map, bytes_of(link->shard)) >= 0 || is_listed(owners, link->shard))
+    if (shard_map_named(owners->map, bytes_of(link->shard)) >= 0 ||
+        owners_is_listed(owners, link->shard))
         return;
     const uint16_t name = owners_name_index(owners, bytes_of(link->shard));
     owners->others = realloc(owners->others, (owners->others_count + 1) * sizeof *owners->others);
     CHECK(owners->others);
-    owners->others[owners->others_count++] = (struct other_shard){.name = owners->names[name]};
+    owners->others[owners->others_count++] =
+        (struct other_shard){.name = owners->names.texts[name]};
 }
 
 static void list_all_leaving(struct slot_owners *owners)
@@ -272,19 +286,6 @@ bool slot_owners_is_claiming(const struct slot_owners *owners)
 }
 
 /* ---- owners of other slots ---- */
-
-uint16_t owners_name_index(struct slot_owners *owners, struct bytes name)
-{
-    for (uint16_t i = 0; i < owners->names_count; i++)
-        if (bytes_equal(bytes_of(owners->names[i]), name))
-            return i;
-    owners->names =
-        (char **)realloc((void *)owners->names, (owners->names_count + 1u) * sizeof *owners->names);
-    CHECK(owners->names);
-    owners->names[owners->names_count] = strndup(name.data, name.len);
-    CHECK(owners->names[owners->names_count]);
-    return owners->names_count++;
-}
 
 static const char *owner_since(const struct partition *partition, uint16_t slot, uint64_t *epoch)
 {
@@ -453,6 +454,7 @@ struct slot_owners *slot_owners_new(struct partition *partition)
     struct slot_owners *owners = calloc(1, sizeof *owners);
     CHECK(owners);
     owners->partition = partition;
+    shard_names_init(&owners->names);
     owners->was_written = partition->batch.index > 0;
     partition->shards.here_version = 1;
     load_name(owners);

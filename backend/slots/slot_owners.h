@@ -18,10 +18,11 @@
  *     map. It claims them when all others have answered, or after CLAIM_AFTER_MS if it has keys.
  * (4) The map does not change while a partition claims, at most for HOLD_MS: a newer one waits (peering.c). Else some shards
  *     would claim by the old map and others by the new one.
- * (5) The answers of the others also say which slots they own and which owners they know. The highest epoch counts.
+ * (5) The answers of the others also say which slots they own and which owners they know. Of two owners the one with the higher epoch
+ *     counts, if the owner so far says so itself, or the map gives the slot to the shard that claims it (slot_reports.c).
  *
  * (6) An operator can make it claim slots of a shard that is lost for good, with a higher epoch. If that shard comes back,
- *     it learns the higher epoch and gives these slots up.
+ *     it learns the higher epoch and gives these slots up, as soon as its map gives them to the shard that has claimed them.
  * (7) An empty partition of which another shard says that it owned slots has lost its disk. It claims nothing by itself, because
  *     its keys would silently read as missing: it is not ready (slot_figures.h) until an operator restores it, or forces (6). What a
  *     partition with records knows of the owners is stored, so that this holds when all shards restart together.

@@ -3,6 +3,7 @@
  *
  *   slot_owners.c ────► what is here, the map, wishes, refusals
  *   slot_answers.c ───► the question SLOTS: answers of this shard and of the others, and what is kept of them
+ *   slot_reports.c ───► which of the reports in these answers are believed
  *   slot_claim.c ─────► claims, and slots of lost shards
  */
 #pragma once
@@ -10,6 +11,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/peer/peer_set.h"
+#include "backend/slots/shard_names.h"
 #include "backend/slots/slot_owners.h"
 #include "backend/slots/slot_table.h"
 
@@ -83,8 +85,9 @@ struct slot_owners {
     struct known_owners known;
     struct slot_set here;
     struct slot_set claimed; /* slots whose owner has reported a claim that was not durable yet */
-    char **names;            /* of shards that own slots; heap */
-    uint16_t names_count;
+    /* slots whose owner was named when there was nothing to compare with (slot_reports.c) */
+    struct slot_set doubtful;
+    struct shard_names names;   /* of shards that own slots */
     uint16_t owner[SLOT_COUNT]; /* 1 + index in names; 0: not known */
     uint64_t epoch[SLOT_COUNT]; /* of this owner */
 };
@@ -111,7 +114,7 @@ static inline bool is_owned_state(uint8_t state)
 
 static inline const char *owners_known(const struct slot_owners *owners, uint16_t slot)
 {
-    return owners->owner[slot] ? owners->names[owners->owner[slot] - 1] : NULL;
+    return owners->owner[slot] ? owners->names.texts[owners->owner[slot] - 1] : NULL;
 }
 
 /* The epoch of a claim: the slot's last known epoch, if this partition owned the slot and has lost its records; else 1. */
@@ -129,8 +132,8 @@ bool owners_is_own_by_map(const struct slot_owners *owners, uint16_t slot);
 void owners_set_held(struct slot_owners *owners, bool awaits_claim);
 /* Owners have changed: requests that wait because the owner of their slot was not known run again. */
 void owners_wake_unknown(struct slot_owners *owners);
-/* The index of a shard's name in `names`, to which it is added if it is new. */
-uint16_t owners_name_index(struct slot_owners *owners, struct bytes name);
+/* Is the shard in the map, or linked while it gives its slots away? */
+bool owners_is_listed(const struct slot_owners *owners, const char *name);
 
 /* ---- slot_answers.c ---- */
 
@@ -144,6 +147,28 @@ void owners_ask(struct slot_owners *owners, size_t index, uint64_t now_ms);
 void owners_load_known(struct slot_owners *owners);
 /* Stores the runs if they have changed. */
 void owners_keep_known(struct slot_owners *owners, uint64_t now_ms);
+
+/* ---- slot_reports.c ---- */
+
+/* The index of a shard's name in `names`, to which it is added if it is new. */
+uint16_t owners_name_index(struct slot_owners *owners, struct bytes name);
+/* A report that slots have this owner. */
+struct owner_report {
+    struct bytes owner;
+    uint64_t epoch;
+    const char *speaker; /* the shard that reports it; NULL: this shard has stored it */
+    bool is_durable;     /* false: a claim of the speaker that is not durable yet */
+    bool is_refused;     /* set if the speaker's word about itself was not believed */
+};
+
+/* An epoch that a report may have. A higher one is taken as this one, so that epochs can still grow by one. */
+#define EPOCH_TOLD_MAX (UINT64_C(1) << 62)
+
+/* Learns the owner of the slots of a run, if the report is believed. */
+void owners_learn_run(struct slot_owners *owners, struct owner_report *report, unsigned first,
+                      unsigned last);
+/* Frees the names of shards that own no slot, if there are many: another shard may name ever new ones. */
+void owners_forget_names(struct slot_owners *owners);
 
 /* ---- slot_claim.c ---- */
 

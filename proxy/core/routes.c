@@ -7,9 +7,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { ROUTE_SHARDS_MAX = SHARD_COUNT_MAX };
+/* As many as slots can name: a shard that gives each of its slots to another name leaves room for the names that others give. */
+enum { ROUTE_SHARDS_MAX = SLOT_COUNT };
 
-/* A shard that owns slots. */
+/* A shard that owns slots, at the address that its slots' bounces gave. */
 struct route_shard {
     char *name;
     char *address; /* NULL: not known, so a map must name the shard */
@@ -74,11 +75,21 @@ static bool is_address_good(struct bytes address)
            address_valid(address);
 }
 
-static struct route_shard *find_shard(struct routes *routes, struct bytes name)
+static bool is_route_to(const struct route_shard *shard, struct bytes name)
 {
-    for (size_t i = 0; i < routes->count; i++)
-        if (routes->shards[i].slot_count && bytes_equal(bytes_of(routes->shards[i].name), name))
-            return &routes->shards[i];
+    return shard->slot_count && bytes_equal(bytes_of(shard->name), name);
+}
+
+/* Of a bounce without a good address, any route to the shard will do. */
+static struct route_shard *find_route(struct routes *routes, struct bytes name,
+                                      struct bytes address)
+{
+    for (size_t i = 0; i < routes->count; i++) {
+        struct route_shard *shard = &routes->shards[i];
+        if (is_route_to(shard, name) &&
+            (!address.len || (shard->address && bytes_equal(bytes_of(shard->address), address))))
+            return shard;
+    }
     return NULL;
 }
 
@@ -99,30 +110,42 @@ static struct route_shard *free_place(struct routes *routes)
     return &shards[routes->count++];
 }
 
-/* The shard of the bounce, with its newest address. NULL: there are too many. */
+/* The shard of the bounce, at its address. NULL: there are too many. */
 static struct route_shard *shard_of_bounce(struct routes *routes, const struct bounce *bounce)
 {
-    struct route_shard *shard = find_shard(routes, bounce->shard);
-    bool has_address = is_address_good(bounce->address);
-    if (!shard) {
-        shard = free_place(routes);
-        if (!shard)
-            return NULL;
-        *shard = (struct route_shard){.name = text_new(bounce->shard)};
-    }
-    if (has_address &&
-        (!shard->address || !bytes_equal(bytes_of(shard->address), bounce->address))) {
-        free(shard->address);
-        shard->address = text_new(bounce->address);
-    }
+    struct bytes address = is_address_good(bounce->address) ? bounce->address : (struct bytes){0};
+    struct route_shard *shard = find_route(routes, bounce->shard, address);
+    if (shard)
+        return shard;
+    shard = free_place(routes);
+    if (shard)
+        *shard = (struct route_shard){.name = text_new(bounce->shard),
+                                      .address = address.len ? text_new(address) : NULL};
     return shard;
+}
+
+/* Is the source the owner that was learned last? Then its word counts whatever the epoch: it may have named a too high one before. */
+static bool is_learned_owner(const struct routes *routes, const struct route_source *source,
+                             unsigned slot)
+{
+    return routes->owner[slot] && source->shard < source->map->shard_count &&
+           strcmp(routes->shards[routes->owner[slot] - 1].name,
+                  source->map->shards[source->shard].name) == 0;
+}
+
+static bool names_itself(const struct route_source *source, const struct bounce *bounce)
+{
+    return source->shard < source->map->shard_count &&
+           bytes_equal(bounce->shard, bytes_of(source->map->shards[source->shard].name));
 }
 
 /* Does the bounce teach the owner of this slot? */
 static bool teaches_owner(const struct routes *routes, const struct route_source *source,
                           const struct bounce *bounce, unsigned slot)
 {
-    return source->map->slot_shard[slot] == source->shard && bounce->epoch > routes->epoch[slot];
+    return source->map->slot_shard[slot] == source->shard &&
+           (bounce->epoch > routes->epoch[slot] ||
+            (is_learned_owner(routes, source, slot) && !names_itself(source, bounce)));
 }
 
 static bool teaches_any(const struct routes *routes, const struct route_source *source,
@@ -158,18 +181,26 @@ bool routes_learn(struct routes *routes, const struct route_source *source,
     return shard != NULL;
 }
 
+static void forget_shard(struct routes *routes, size_t index)
+{
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (routes->owner[slot] == index + 1)
+            routes->owner[slot] = 0, routes->epoch[slot] = 0;
+    routes->shards[index].slot_count = 0;
+}
+
 bool routes_forget(struct routes *routes, struct bytes name)
 {
+    bool has_forgotten = false;
     routes_lock(routes);
-    struct route_shard *shard = find_shard(routes, name);
-    for (unsigned slot = 0; shard && slot < SLOT_COUNT; slot++)
-        if (routes->owner[slot] == shard - routes->shards + 1)
-            routes->owner[slot] = 0, routes->epoch[slot] = 0;
-    if (shard)
-        shard->slot_count = 0;
-    routes->version += shard != NULL;
+    for (size_t i = 0; i < routes->count; i++)
+        if (is_route_to(&routes->shards[i], name)) {
+            forget_shard(routes, i);
+            has_forgotten = true;
+        }
+    routes->version += has_forgotten;
     routes_unlock(routes);
-    return shard != NULL;
+    return has_forgotten;
 }
 
 void routes_forget_removed(struct routes *routes, const struct shard_map *before,
@@ -195,6 +226,7 @@ uint64_t routes_version(struct routes *routes)
 /* A map that is being made. */
 struct merging {
     struct shard_map *map;
+    size_t wished;       /* number of shards that shards.ini names: those behind them were added */
     struct table *names; /* of its shards, and their addresses → place_value(index) */
     struct table *addresses;
 };
@@ -223,6 +255,7 @@ static void index_shard(struct merging *merging, int index)
 static void merging_init(struct merging *merging, const struct shard_map *wish)
 {
     merging->map = shard_map_without_slots(wish);
+    merging->wished = wish->shard_count;
     merging->names = table_new();
     merging->addresses = table_new();
     for (int i = 0; i < (int)wish->shard_count; i++)
@@ -235,11 +268,22 @@ static void merging_fini(struct merging *merging)
     table_free(merging->addresses);
 }
 
+/* Was the shard added by a bounce that named another address? Then one of both bounces lies: a shard that shards.ini does not name must
+ * not get slots at an address that another shard has chosen. */
+static bool is_at_other_address(const struct merging *merging, int index,
+                                const struct route_shard *shard)
+{
+    return (size_t)index >= merging->wished && shard->address &&
+           strcmp(merging->map->shards[index].addresses[0], shard->address) != 0;
+}
+
 /* The shard of the map that has this name, or this address under another name; it is added if there is none. -1: it cannot be
  * added. */
 static int place_in_map(struct merging *merging, const struct route_shard *shard)
 {
     int index = merged_place(merging->names, shard->name);
+    if (index >= 0 && is_at_other_address(merging, index, shard))
+        return -1;
     if (index < 0 && shard->address)
         index = merged_place(merging->addresses, shard->address);
     if (index < 0 && shard->address) {

@@ -8,6 +8,7 @@ from support.cluster import Backend, Cluster, slot_of
 from support.harness import Suite, check, check_equal, wait_for
 from support.moves import wait_settled
 from support.resp import Connection, ReplyError
+from support.slots_liar import SlotsLiar
 
 suite = Suite(__doc__)
 KEYS = ['key:%d' % i for i in range(60)]
@@ -197,6 +198,68 @@ def _(run):
         with cluster.partition(2) as third:
             check(error_of(third, 'GET', lost).startswith('MOVED'), 'an old value after a restart')
         check_equal(client.get('GET', near), b'old')
+
+
+# ---- a shard that lies ----------------------------------------------------------------------------------------------
+
+MOST = (1 << 64) - 1  # the highest epoch that an answer can name
+
+
+def runs_of(partition):
+    """{slots: shard} of all slots whose owners the shard knows."""
+    return dict(owners(partition) + owners(partition, here=False))
+
+
+LIES = ([(0, 16383, MOST, 'b2p0'), (0, 5460, MOST, 'b1p0'), (5461, 10921, MOST, 'b0p0'), (0, 10921, 1 << 62, 'nowhere')])
+
+
+def told(liar, lies):
+    """The shard behind the relay lies, until the others have asked so many times."""
+    liar.tell(LIES)
+    wait_for(lambda: liar.lies >= lies, 'the others to ask')
+
+
+@suite.case('a shard that claims slots of others with a higher epoch, or gives them to a third one, changes no owner')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True, relay=SlotsLiar) as cluster, cluster.connect() as client:
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        check_equal([client.get('SET', key, 'mine') for key in keys], [b'OK'] * 3)
+        liar = list(cluster.relays.values())[2]
+        with cluster.partition(1) as second:
+            wait_for(lambda: len(runs_of(second)) == 3, 'the owners of all slots')
+            before = runs_of(second)
+            told(liar, 4)
+            with cluster.partition(0) as first:
+                check_equal((runs_of(first), runs_of(second)), (before, before))
+            cluster.backends[0].kill9()  # while the owner is silent, nothing it owns is taken either
+            told(liar, 2)
+            check_equal(runs_of(second), before)
+            cluster.backends[0].start()
+            told(liar, 4)
+            with cluster.partition(0) as first:
+                check_equal((runs_of(first), runs_of(second)), (before, before))
+        check_equal([client.get('GET', key) for key in keys], [b'mine'] * 3)
+
+
+@suite.case('beside a shard that claims all slots, slots still move, and FORCE takes those of the shard itself')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True, relay=SlotsLiar) as cluster, cluster.connect() as client:
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        check_equal([client.get('SET', key, 'mine') for key in keys], [b'OK'] * 3)
+        liar = list(cluster.relays.values())[2]
+        told(liar, 4)
+        cluster.write_shards(['5461-10921', '0-5460', '10922-16383'])
+        wait_settled(cluster)
+        check_equal([client.get('GET', key) for key in keys], [b'mine'] * 3)
+        with cluster.partition(0) as first, cluster.partition(1) as second:
+            wait_for(lambda: ('0-5460', 'b1p0') in owners(first, here=False), 'the new owner')
+            check_equal((owners(first), owners(second)), ([('5461-10921', 'b0p0')], [('0-5460', 'b1p0')]))
+            cluster.backends[2].kill9()
+            cluster.write_shards(['5461-10921', '0-5460 10922-16383', ''])
+            wait_for(lambda: b'forced=0' not in second.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
+            wait_for(lambda: ('10922-16383', 'b1p0') in owners(second), 'the claimed slots')
+            check_equal(second.get('SET', keys[2], 'new'), b'OK')
+            wait_for(lambda: ('10922-16383', 'b1p0') in owners(first, here=False), 'the other shard to believe it')
 
 
 suite.main()

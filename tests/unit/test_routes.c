@@ -149,7 +149,64 @@ static void test_a_shard_gives_away_only_its_own_slots(void)
     routes_free(routes);
 }
 
-static void test_backends_cannot_make_it_keep_more_shards_than_a_map_has(void)
+/* Learns from a bounce of the shard source of the map. */
+static bool learn_from(struct routes *routes, const struct shard_map *map, uint32_t source,
+                       unsigned slot, uint64_t epoch, const char *shard, const char *address)
+{
+    uint64_t version;
+    const struct bounce bounce = {.slot = (uint16_t)slot,
+                                  .first = (uint16_t)slot,
+                                  .last = (uint16_t)slot,
+                                  .epoch = epoch,
+                                  .shard = bytes_of(shard),
+                                  .address = bytes_of(address)};
+    return routes_learn(routes, &(struct route_source){.map = map, .shard = source}, &bounce,
+                        &version);
+}
+
+static void test_a_shard_cannot_redirect_the_slots_that_another_one_gives_to_a_new_shard(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = two_shards(1);
+    CHECK(learn_from(routes, wish, 0, 5, 2, "new", "evil:1"));
+    CHECK(learn_from(routes, wish, 1, 9000, 2, "new", "good:1"));
+    struct shard_map *map = merge(routes, wish);
+    CHECK(strcmp(owner(map, 5), "new") == 0 &&
+          strcmp(map->shards[shard_map_find(map, 5)].addresses[0], "evil:1") == 0);
+    CHECK(strcmp(owner(map, 9000), "b") == 0); /* it bounces, but no other shard gets the request */
+    shard_map_unref(map);
+    CHECK(learn_from(routes, wish, 1, 9001, 2, "b2", "evil:1"));
+    CHECK(learn_from(routes, wish, 0, 6, 2, "b", "evil:2")); /* shards.ini has its address */
+    map = merge(routes, wish);
+    CHECK(strcmp(owner(map, 6), "b") == 0 && strcmp(map->shards[1].addresses[0], "h:2") == 0);
+    shard_map_unref(map);
+    CHECK(routes_forget(routes, BYTES("new")));
+    CHECK(learn_from(routes, wish, 1, 9000, 2, "new", "good:1"));
+    map = merge(routes, wish);
+    CHECK(strcmp(map->shards[shard_map_find(map, 9000)].addresses[0], "good:1") == 0);
+    shard_map_unref(map);
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_an_epoch_that_a_shard_forged_does_not_outlive_its_slots(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = two_shards(1);
+    CHECK(learn_from(routes, wish, 0, 5, UINT64_MAX, "b", "h:2"));
+    struct shard_map *map = merge(routes, wish);
+    CHECK(!learn_from(routes, wish, 0, 5, 4, "a", "h:1")); /* late: a is the owner no more */
+    CHECK(!learn_from(routes, map, 1, 5, 4, "b", "h:2"));
+    CHECK(learn_from(routes, map, 1, 5, 4, "c", "h:3"));
+    shard_map_unref(map);
+    map = merge(routes, wish);
+    CHECK(strcmp(owner(map, 5), "c") == 0);
+    shard_map_unref(map);
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_backends_cannot_make_a_map_with_more_shards_than_it_may_have(void)
 {
     struct routes *routes = routes_new();
     struct shard_map *wish = two_shards(1);
@@ -161,9 +218,10 @@ static void test_backends_cannot_make_it_keep_more_shards_than_a_map_has(void)
         (void)snprintf(address, sizeof address, "x:%u", i + 1);
         learned += learn(routes, i, i, 2, name, address);
     }
-    CHECK(learned == SHARD_COUNT_MAX);
+    CHECK(learned == 2 * SHARD_COUNT_MAX);
+    CHECK(learn(routes, SLOT_COUNT - 1, SLOT_COUNT - 1, 2, "b", "h:2"));
     struct shard_map *map = merge(routes, wish);
-    CHECK(map->shard_count == SHARD_COUNT_MAX);
+    CHECK(map->shard_count == SHARD_COUNT_MAX && strcmp(owner(map, SLOT_COUNT - 1), "b") == 0);
     shard_map_unref(map);
     CHECK(routes_forget(routes, BYTES("s1")));
     /* places of shards without slots are used again */
@@ -181,6 +239,8 @@ int main(void)
     test_the_higher_epoch_counts_and_a_reload_keeps_it();
     test_an_owner_that_the_wish_does_not_name_is_there_while_it_owns_slots();
     test_a_shard_gives_away_only_its_own_slots();
-    test_backends_cannot_make_it_keep_more_shards_than_a_map_has();
+    test_a_shard_cannot_redirect_the_slots_that_another_one_gives_to_a_new_shard();
+    test_an_epoch_that_a_shard_forged_does_not_outlive_its_slots();
+    test_backends_cannot_make_a_map_with_more_shards_than_it_may_have();
     return 0;
 }

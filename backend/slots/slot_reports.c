@@ -1,0 +1,180 @@
+/*
+ * slot_reports.c - which of the reports about the owners of slots are believed.
+ *
+ *   another shard reports: slot 7 is owned by shard b since epoch 3, and here it was known that shard a owns it
+ *
+ *     a itself says so                          ──► believed: only an owner gives its slots away
+ *     b says so, and the map gives b the slot   ──► believed: the operator wants it there (a move, SCREE OWNERS FORCE)
+ *     no owner was known, or a has left the map
+ *     and is not linked                         ──► used, but doubtful: not told to others, and not stored
+ *     anything else                             ──► left out
+ *
+ * A report must also have a higher epoch than what is known. But epochs alone prove nothing, because each shard names its own: one that
+ * is broken, or in other hands, could name the highest and have all slots. So it can give away or claim its own slots, and
+ * those that the map gives to it, and none of other shards. A slot that this shard owns is lost only to the shard to which the map gives
+ * it, if that shard has a higher epoch, durably: an operator has forced that.
+ *
+ * A shard that knows nothing yet (it joins, or has lost its disk) has nothing to compare with. It uses what it hears until the first report that
+ * is believed.
+ */
+#include "backend/context/partition.h"
+#include "backend/slots/slot_owners_inner.h"
+#include "backend/slots/slot_table.h"
+#include "shared/check.h"
+#include "shared/log.h"
+
+#include <stdlib.h>
+
+static void report_double(struct slot_owners *owners, uint16_t slot, const char *other)
+{
+    if (owners->logged.is_double)
+        return;
+    owners->logged.is_double = true;
+    log_event(LOG_ERROR, "slot_owned_twice", "partition=%u slot=%u other=%s",
+              owners->partition->index, slot, other);
+}
+
+static void slot_set_put(struct slot_set *set, uint16_t slot, bool is_in)
+{
+    uint64_t bit = (uint64_t)1 << slot % 64;
+    set->words[slot / 64] = is_in ? set->words[slot / 64] | bit : set->words[slot / 64] & ~bit;
+}
+
+/* ---- names ---- */
+
+uint16_t owners_name_index(struct slot_owners *owners, struct bytes name)
+{
+    return shard_names_put(&owners->names, name);
+}
+
+void owners_forget_names(struct slot_owners *owners)
+{
+    if (owners->names.count <= SHARD_COUNT_MAX)
+        return;
+    uint16_t *numbers = calloc(UINT16_MAX, sizeof *numbers);
+    CHECK(numbers);
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (owners->owner[slot])
+            numbers[owners->owner[slot] - 1] = 1;
+    for (size_t i = 0; i < owners->others_count; i++) /* list_leaving borrows names */
+        numbers[owners_name_index(owners, bytes_of(owners->others[i].name))] = 1;
+    shard_names_keep(&owners->names, numbers);
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (owners->owner[slot])
+            owners->owner[slot] = numbers[owners->owner[slot] - 1];
+    free(numbers);
+}
+
+/* ---- belief ---- */
+
+static bool is_shard(struct bytes name, const char *shard)
+{
+    return shard && bytes_equal(name, bytes_of(shard));
+}
+
+/* Does the speaker report its own slot? */
+static bool is_own_report(const struct owner_report *report)
+{
+    return is_shard(report->owner, report->speaker);
+}
+
+/* Does the map give the slot to the shard that is reported to own it? */
+static bool is_by_map(const struct slot_owners *owners, uint16_t slot,
+                      const struct owner_report *report)
+{
+    return is_shard(report->owner, owners_by_map(owners, slot));
+}
+
+/* Has the known owner left the map, and is it not linked? It has had time to make its link. */
+static bool has_owner_left(const struct slot_owners *owners, uint16_t slot)
+{
+    return !owners_is_listed(owners, owners_known(owners, slot)) &&
+           loop_mono_ms(owners->partition->loop) >= owners->since_ms + HOLD_MS;
+}
+
+enum belief { NOT_BELIEVED, DOUBTFUL, BELIEVED };
+
+/* For a slot that another shard owns. */
+static enum belief belief_in(const struct slot_owners *owners, uint16_t slot,
+                             const struct owner_report *report)
+{
+    const char *known = owners_known(owners, slot);
+    bool is_doubtful = known && slot_set_has(&owners->doubtful, slot);
+    bool is_newer = report->epoch > owners->epoch[slot];
+    bool is_own = is_own_report(report);
+    bool is_new_enough = is_newer || (is_own && report->epoch == owners->epoch[slot]);
+    if (!report->speaker)
+        return is_newer ? BELIEVED : NOT_BELIEVED;
+    if (is_own && is_by_map(owners, slot, report))
+        return is_new_enough || is_doubtful ? BELIEVED : NOT_BELIEVED;
+    if (!is_new_enough)
+        return NOT_BELIEVED;
+    if (known && !is_doubtful && strcmp(known, report->speaker) == 0)
+        return BELIEVED;
+    return !known || is_doubtful || (is_own && has_owner_left(owners, slot)) ? DOUBTFUL
+                                                                             : NOT_BELIEVED;
+}
+
+/* ---- learning ---- */
+
+/* Another shard reports that this one owns the slot, and it does not. The slot may have been given away since. If this shard has no record
+ * at all, it has lost its disk: (7). The epoch is kept, because a later claim must not have a lower one. */
+static void learn_own(struct slot_owners *owners, uint16_t slot, uint64_t epoch)
+{
+    if (owners_have_records(owners) || owners->claims_open)
+        return;
+    if (!owners->was_written && !owners->has_lost_slots)
+        log_event(LOG_ERROR, "slots_lost", "partition=%u shard=%s slot=%u",
+                  owners->partition->index, owners_own_name(owners), slot);
+    owners->has_lost_slots |= !owners->was_written;
+    if (epoch > owners->epoch[slot] && !owners_known(owners, slot))
+        owners->epoch[slot] = epoch;
+}
+
+static void believe_owner(struct slot_owners *owners, uint16_t slot,
+                          const struct owner_report *report, enum belief belief)
+{
+    owners->has_learned |= report->epoch > owners->epoch[slot];
+    owners->owner[slot] = (uint16_t)(owners_name_index(owners, report->owner) + 1);
+    owners->epoch[slot] = report->epoch;
+    slot_set_put(&owners->claimed, slot, is_own_report(report) && !report->is_durable);
+    slot_set_put(&owners->doubtful, slot, belief == DOUBTFUL);
+}
+
+/* Another shard is reported to own a slot of this one. */
+static void learn_rival(struct slot_owners *owners, uint16_t slot, struct owner_report *report)
+{
+    const struct slot_record *record = slot_table_get(owners_table(owners), slot);
+    if (!is_own_report(report) || report->epoch < record->epoch)
+        return;
+    if (report->epoch > record->epoch && report->is_durable && is_by_map(owners, slot, report)) {
+        believe_owner(owners, slot, report, BELIEVED);
+        owners->may_have_lost = true;
+        return;
+    }
+    report->is_refused = true;
+    report_double(owners, slot, report->speaker);
+}
+
+static void learn_owner(struct slot_owners *owners, uint16_t slot, struct owner_report *report)
+{
+    if (is_owned_state(slot_table_state(owners_table(owners), slot))) {
+        learn_rival(owners, slot, report);
+    } else if (is_shard(report->owner, owners_own_name(owners)) ||
+               is_shard(report->owner, owners->name)) {
+        learn_own(owners, slot, report->epoch);
+    } else {
+        enum belief belief = belief_in(owners, slot, report);
+        if (belief != NOT_BELIEVED)
+            believe_owner(owners, slot, report, belief);
+        else
+            report->is_refused |= is_own_report(report) && report->epoch > owners->epoch[slot];
+    }
+}
+
+void owners_learn_run(struct slot_owners *owners, struct owner_report *report, unsigned first,
+                      unsigned last)
+{
+    for (unsigned slot = first; slot <= last; slot++)
+        learn_owner(owners, (uint16_t)slot, report);
+}
