@@ -15,7 +15,10 @@
 
 #include <stdlib.h>
 
-enum { WRITE_BUFFER_BYTES = 16 << 20 }; /* default; see overlay_use_buffers */
+enum {
+    WRITE_BUFFER_BYTES = 16 << 20, /* default; see overlay_use_buffers */
+    RELEASE_BYTES = 1 << 20,       /* fewer bytes of a command that was rolled back are freed with the buffer */
+};
 
 struct overlay *overlay_new(struct store *store)
 {
@@ -409,13 +412,15 @@ void overlay_savepoint(struct overlay *overlay)
         row_cache_release_borrowed(overlay->cache);
     if (!overlay->attempt.is_on && !overlay->kept.script.is_on && !overlay->kept.queue.is_on)
         overlay->undo.count = 0;
-    overlay->savepoint = (struct mark){
-        .undo_count = overlay->undo.count,
-        .ranges_count = overlay->active->ranges_count,
-        .effects = overlay->batch->effects,
-        .observed_writes = overlay->observed_writes,
-        .written = overlay->written.bytes,
-    };
+    struct mark *mark = &overlay->savepoint;
+    mark->undo_count = overlay->undo.count;
+    mark->ranges_count = overlay->active->ranges_count;
+    mark->effects = overlay->batch->effects;
+    mark->observed_writes = overlay->observed_writes;
+    mark->written = overlay->written.bytes;
+    mark->ticket = overlay->batch->ticket;
+    mark->changes = overlay->batch->count;
+    write_buffer_mark(overlay->active, &mark->rows);
 }
 
 static void roll_back_ranges(struct overlay *overlay, const struct mark *mark)
@@ -426,6 +431,19 @@ static void roll_back_ranges(struct overlay *overlay, const struct mark *mark)
         stamps_range(&overlay->stamps, range->cf, range->from, range->to);
     }
     buffer->ranges_count = mark->ranges_count;
+}
+
+/* Frees what was rolled back, if it is much. It is at least as much as the older rows, each of which costs time here. */
+static void release_much(struct overlay *overlay, const struct mark *mark)
+{
+    size_t old = mark->rows.arena.bytes;
+    size_t gone = overlay->active->arena.bytes - old;
+    if (mark->rows.buffer != overlay->active || mark->ticket != overlay->batch->ticket ||
+        gone < RELEASE_BYTES || gone < old)
+        return;
+    overlay->batch->count = mark->changes;
+    write_buffer_release(overlay->active, &mark->rows);
+    overlay->savepoint.rows.buffer = NULL; /* it may be newer than `mark` */
 }
 
 static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
@@ -443,6 +461,7 @@ static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
     overlay->batch->effects = mark->effects;
     overlay->observed_writes = mark->observed_writes;
     overlay->written.bytes = mark->written;
+    release_much(overlay, mark);
 }
 
 struct overlay_written *overlay_written(struct overlay *overlay)

@@ -333,6 +333,7 @@ void overlay_forget(struct overlay *overlay)
     CHECK(!overlay->in_flight && overlay->batch->effects == 0);
     write_buffer_reset(&overlay->buffers[0]);
     write_buffer_reset(&overlay->buffers[1]);
+    overlay->savepoint = (struct mark){0};
     overlay->immutable = NULL;
     overlay->fold = (struct fold){0};
     overlay_begin_batch(overlay, overlay->batch->ticket);

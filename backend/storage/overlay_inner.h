@@ -30,6 +30,9 @@ struct mark {
     size_t effects;
     uint64_t observed_writes;
     int64_t written;
+    uint64_t ticket; /* of the open batch */
+    size_t changes;  /* of the open batch */
+    struct write_buffer_mark rows;
 };
 
 /* A row that a batch changes: its value before, and, when the batch is closed, after. If a command rolled its change

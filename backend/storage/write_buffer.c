@@ -20,15 +20,21 @@ static void index_add(struct write_buffer *buffer, struct row *row)
     buffer->index[i] = (struct index_entry){row->hash, row};
 }
 
-static void index_grow(struct write_buffer *buffer)
+/* Makes a new index with `cap` entries. */
+static void index_make(struct write_buffer *buffer, size_t cap)
 {
     free(buffer->index);
-    buffer->index_cap = buffer->index_cap ? buffer->index_cap * 2 : INDEX_MIN;
+    buffer->index_cap = cap;
     buffer->index = calloc(buffer->index_cap, sizeof *buffer->index);
     CHECK(buffer->index);
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         for (struct row *row = buffer->rows[cf].newest; row; row = row->older)
             index_add(buffer, row);
+}
+
+static void index_grow(struct write_buffer *buffer)
+{
+    index_make(buffer, buffer->index_cap ? buffer->index_cap * 2 : INDEX_MIN);
 }
 
 static int random_height(struct write_buffer *buffer)
@@ -119,6 +125,42 @@ void write_buffer_reset(struct write_buffer *buffer)
     rows_clear(buffer);
     buffer->rows_count = 0;
     buffer->ranges_count = 0;
+}
+
+void write_buffer_mark(const struct write_buffer *buffer, struct write_buffer_mark *mark)
+{
+    if (mark->buffer == buffer && mark->arena.bytes == buffer->arena.bytes)
+        return; /* nothing was added */
+    mark->buffer = buffer;
+    mark->arena = arena_mark(&buffer->arena);
+    mark->big_bytes = buffer->big_bytes;
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        mark->newest[cf] = buffer->rows[cf].newest;
+}
+
+/* Forgets the rows of a column family that are newer than `newest`. The others will be sorted again: links to rows that are gone may be
+ * in any list. */
+static void rows_cut(struct write_buffer *buffer, struct rows *rows, struct row *newest)
+{
+    struct rows old = {.newest = newest, .count = rows->count, .is_whole = rows->is_whole};
+    for (const struct row *row = rows->newest; row != newest; row = row->older) {
+        old.count--;
+        buffer->rows_count--;
+    }
+    *rows = old;
+}
+
+void write_buffer_release(struct write_buffer *buffer, const struct write_buffer_mark *mark)
+{
+    size_t cap = INDEX_MIN;
+    CHECK(mark->buffer == buffer);
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        rows_cut(buffer, &buffer->rows[cf], mark->newest[cf]);
+    while (cap < buffer->rows_count * 2)
+        cap *= 2;
+    index_make(buffer, cap);
+    arena_release(&buffer->arena, &mark->arena);
+    buffer->big_bytes = mark->big_bytes;
 }
 
 void write_buffer_fini(struct write_buffer *buffer)

@@ -8,7 +8,8 @@
  *   row state: VALUE, DELETED, or ABSENT: rolled back, or covered by a deleted range
  *
  * A row that is written again gets new value bytes. The old bytes stay in the arena until the buffer is freed, so rollback
- * can restore them and the commit thread can read without locks.
+ * can restore them and the commit thread can read without locks. Only what a command has rolled back may be freed before
+ * (write_buffer_release): nothing outside of the command refers to it.
  */
 #pragma once
 
@@ -84,6 +85,14 @@ struct write_buffer {
     uint64_t random;
 };
 
+/* A state to which write_buffer_release returns. */
+struct write_buffer_mark {
+    const struct write_buffer *buffer; /* NULL: no state */
+    struct arena_mark arena;
+    struct row *newest[CF_COUNT];
+    size_t big_bytes;
+};
+
 void write_buffer_init(struct write_buffer *buffer);
 /* Empties the buffer. */
 void write_buffer_reset(struct write_buffer *buffer);
@@ -92,6 +101,11 @@ void write_buffer_fini(struct write_buffer *buffer);
 /* The row of `key`; a new row is added with state ABSENT. */
 struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key,
                                     uint64_t hash);
+/* Sets *mark to the present state. If *mark has a state of this buffer, nothing was released or emptied since. */
+void write_buffer_mark(const struct write_buffer *buffer, struct write_buffer_mark *mark);
+/* Frees rows and values that were added since the mark. The older rows must have their values of that time, and the ranges that
+ * were added since must be gone. Takes time for each older row, because they are indexed again. */
+void write_buffer_release(struct write_buffer *buffer, const struct write_buffer_mark *mark);
 /* Adds a row whose key is not in the buffer, but not to the index: only iterations find the row. */
 struct row *write_buffer_append(struct write_buffer *buffer, enum cf cf, struct bytes key);
 void write_buffer_add_range(struct write_buffer *buffer, const struct range *range);

@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEYS = 40, COLLECTION = 10, SEEDS = 150, STEPS = 400 };
+enum { KEYS = 40, COLLECTION = 10, SEEDS = 150, STEPS = 400, MUCH = 2 << 20 };
 
 /* The rows belong to some collections, so that the range cache keeps runs of them. */
 #define NAME_HEAD "\1n\0\0\0\0\0\1k\0\0\0\0\0\0\0"
@@ -170,6 +170,44 @@ static void step_command(struct world *world)
     /* A reply must not wait when there is no batch to be written. */
     if (!overlay_dirty(world->overlay))
         CHECK(overlay_observed(world->overlay) != overlay_ticket(world->overlay));
+}
+
+/* A new row behind all others, with a value of this size. */
+static void put_big(struct world *world, size_t size)
+{
+    char key[NAME_BYTES];
+    char *value = calloc(1, size);
+    CHECK(value);
+    overlay_put(world->overlay, CF_DATA, key_of(KEYS + (int)chance(world, COLLECTION), key),
+                (struct bytes){value, size});
+    free(value);
+}
+
+static void check_collection(struct world *world, bool reverse);
+
+/* A script that writes much and is rolled back, as some of its commands are: nothing of it stays, not even in memory. */
+static void step_much(struct world *world)
+{
+    struct state before = world->now;
+    overlay_savepoint(world->overlay);
+    size_t memory = overlay_memory(world->overlay);
+    overlay_script_begin(world->overlay);
+    for (uint32_t i = 0, n = 1 + chance(world, 3); i < n; i++) {
+        overlay_savepoint(world->overlay);
+        world->saved = world->now;
+        step_put(world);
+        put_big(world, MUCH / (1 + chance(world, 4)));
+        step_delete(world);
+        check_collection(world, chance(world, 2));
+        if (chance(world, 2))
+            continue;
+        overlay_rollback(world->overlay);
+        world->now = world->saved;
+    }
+    put_big(world, MUCH);
+    overlay_script_end(world->overlay, false);
+    world->now = before;
+    CHECK(overlay_memory(world->overlay) < memory + MUCH / 2);
 }
 
 /* Some effects that need not be written soon, unless something waits for them. They may be rolled back before they are
@@ -604,6 +642,8 @@ static int run_seed(uint64_t seed, int steps)
             step_commit(&world);
         else if (chance(&world, 4) == 0)
             step_secured(&world);
+        else if (chance(&world, 16) == 0)
+            step_much(&world);
         else
             step_command(&world);
         if (chance(&world, 6) == 0)
