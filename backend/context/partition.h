@@ -237,6 +237,12 @@ struct shard_waits {
     struct list locks; /* commands that take locks by age (lock_waiter.h) */
 };
 
+/* How much of a large transaction over shards is done at a time. */
+struct transaction_steps {
+    uint32_t portion_bytes; /* longer payloads are sent in portions (portion.h) */
+    uint32_t apply_effects; /* in a turn (participant_apply.c) */
+};
+
 struct partition_shards {
     struct peer_set *peers;   /* NULL after the partition has stopped */
     struct slot_table *slots; /* which slots the partition owns, durably */
@@ -266,7 +272,7 @@ struct partition_shards {
     /* The error if it does not bounce. */
     const char *(*plain_refusal)(struct call *call, uint16_t slot, struct bytes key);
     struct lock_set *locks; /* of transactions over shards */
-    uint32_t portion_bytes; /* longer payloads of these are sent in portions (portion.h) */
+    struct transaction_steps steps;
     struct coordinator *coordinator;
     struct participant *participant;
     struct list ticket_waits; /* ticket_wait.h */

@@ -12,6 +12,9 @@ enum {
     PREPARED_HEAD = 5,
 };
 
+static const char RECORDS[] = {TRANSACTION_DECIDED, TRANSACTION_PREPARED, TRANSACTION_APPLYING,
+                               TRANSACTION_FORCED, 0};
+
 static char *put_short(char *to, const char *text)
 {
     size_t len = strlen(text);
@@ -66,9 +69,7 @@ struct bytes encode_transaction_key(struct arena *arena, enum transaction_record
 bool decode_transaction_key(struct bytes row, enum transaction_record *record,
                             struct transaction_id *id)
 {
-    if (row.len < KEY_HEAD || row.data[0] != '2' ||
-        (row.data[1] != TRANSACTION_DECIDED && row.data[1] != TRANSACTION_PREPARED &&
-         row.data[1] != TRANSACTION_FORCED))
+    if (row.len < KEY_HEAD || row.data[0] != '2' || !strchr(RECORDS, row.data[1]) || !row.data[1])
         return false;
     *record = (enum transaction_record)row.data[1];
     return transaction_id_read((struct bytes){row.data + KEY_HEAD, row.len - KEY_HEAD}, id);

@@ -3,6 +3,7 @@
  *
  *   '2' 'd' | id   → u8 1 | per participant: u8 length, name of the shard     decision, at the coordinator: committed
  *   '2' 'p' | id   → u8 2 | u32 length, changes (change_list.h) | effects (effects.h)   prepared, at a participant
+ *   '2' 'a' | id   → empty             some of the prepared effects are applied, and the others must be, at a participant
  *   '2' 'f' | id   → u8 1 | u8 1 commit, 0 abort | u8 1: the decision differs forced by an operator, at a participant
  *
  * Older programs wrote prepared records without changes: u8 1 | effects. Their changes need not be reported after a start: a key is
@@ -32,6 +33,7 @@ struct transaction_id {
 };
 
 enum transaction_record {
+    TRANSACTION_APPLYING = 'a',
     TRANSACTION_DECIDED = 'd',
     TRANSACTION_PREPARED = 'p',
     TRANSACTION_FORCED = 'f',

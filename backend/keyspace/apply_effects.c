@@ -123,16 +123,33 @@ static bool apply_one(struct partition *partition, const struct effect *effect,
     return true;
 }
 
+bool apply_effects_open(struct partition *partition, struct bytes effects,
+                        struct effects_reader *reader)
+{
+    struct effects_header header;
+    if (effects_open(effects, &header, reader) != EFFECTS_READ)
+        return false;
+    (void)partition_hear_version(partition, header.version); /* one far ahead was forged */
+    return true;
+}
+
+bool apply_next_effect(struct partition *partition, struct effects_reader *reader, size_t *bytes)
+{
+    struct effect effect;
+    enum effects_read result = effects_next(reader, &effect);
+    *bytes = result == EFFECTS_READ ? 1 + effect.key.len + effect.value.len : 0;
+    return result == EFFECTS_READ ? apply_one(partition, &effect, NULL) : result == EFFECTS_END;
+}
+
 static bool apply_each_effect(struct partition *partition, struct bytes effects,
                               struct ascending_rows *rows)
 {
-    struct effects_header header;
     struct effects_reader reader;
     struct effect effect;
-    enum effects_read result = effects_open(effects, &header, &reader);
-    if (result == EFFECTS_READ)
-        (void)partition_hear_version(partition, header.version); /* one far ahead was forged */
-    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+    enum effects_read result;
+    if (!apply_effects_open(partition, effects, &reader))
+        return false;
+    while ((result = effects_next(&reader, &effect)) == EFFECTS_READ)
         if (!apply_one(partition, &effect, rows))
             return false;
     return result == EFFECTS_END;

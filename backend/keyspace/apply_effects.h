@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct effects_reader;
 struct partition;
 struct space;
 
@@ -28,6 +29,11 @@ void ascending_rows_clear(struct ascending_rows *rows);
 /* Writes the effects into the open batch. False: the bytes are not valid, or the store cannot be read; the caller rolls
  * back. */
 bool apply_effects(struct partition *partition, struct bytes effects);
+/* The same effect by effect: opens the reader for apply_next_effect. False: the bytes are not valid. */
+bool apply_effects_open(struct partition *partition, struct bytes effects,
+                        struct effects_reader *reader);
+/* Writes the next effect into the open batch. *bytes: of its rows; 0: none is left. False: as apply_effects. */
+bool apply_next_effect(struct partition *partition, struct effects_reader *reader, size_t *bytes);
 /* As apply_effects, for slots that only effects with these `rows` change. After false `rows` is cleared. */
 bool apply_ascending_effects(struct partition *partition, struct bytes effects,
                              struct ascending_rows *rows);

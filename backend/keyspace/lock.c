@@ -330,9 +330,9 @@ static void release_related(struct lock_set *set, struct lock *lock)
             release_later(set, related);
 }
 
-static void drop_claims(struct lock_set *set, struct list *claims)
+static void drop_claims(struct lock_set *set, struct list *claims, uint32_t max)
 {
-    while (!list_empty(claims)) {
+    for (; max > 0 && !list_empty(claims); max--) {
         struct claim *claim = container_of(claims->next, struct claim, owner_link);
         struct lock *lock = claim->lock;
         claim_free(claim);
@@ -340,14 +340,23 @@ static void drop_claims(struct lock_set *set, struct list *claims)
     }
 }
 
-void lock_release(struct lock_set *set, struct lock_owner *owner)
+bool lock_release_some(struct lock_set *set, struct lock_owner *owner, uint32_t max)
 {
+    bool has_held = !list_empty(&owner->holds);
+    drop_claims(set, &owner->holds, max);
     if (!list_empty(&owner->holds))
+        return false;
+    if (has_held)
         cell_observe(set->cell, PARTITION_LOCK_SECONDS, clock_mono_us() - owner->held_us);
-    drop_claims(set, &owner->holds);
-    drop_claims(set, &owner->requests);
+    drop_claims(set, &owner->requests, UINT32_MAX);
     list_remove(&owner->link);
     owner->is_wounded = owner->was_granted = false;
+    return true;
+}
+
+void lock_release(struct lock_set *set, struct lock_owner *owner)
+{
+    (void)lock_release_some(set, owner, UINT32_MAX);
 }
 
 uint32_t lock_requested(const struct lock_owner *owner, struct bytes *row_key)

@@ -87,6 +87,8 @@ bool lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_
                enum lock_mode mode);
 /* Releases all keys of the owner and withdraws its requests. */
 void lock_release(struct lock_set *set, struct lock_owner *owner);
+/* The same in steps, for an owner that has ended: releases `max` keys. False: it still holds some. */
+bool lock_release_some(struct lock_set *set, struct lock_owner *owner, uint32_t max);
 
 /* Number of keys that the owner has requested and does not hold; *row_key: the first of them. */
 uint32_t lock_requested(const struct lock_owner *owner, struct bytes *row_key);

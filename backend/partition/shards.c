@@ -67,7 +67,8 @@ bool shards_new(struct partition *partition)
     shards->strays.arrivals = key_arrivals_new(partition);
     bounce_init(partition);
     shards->locks = lock_set_new(partition->metrics.cell);
-    shards->portion_bytes = PORTION_BYTES;
+    shards->steps.portion_bytes = PORTION_BYTES;
+    shards->steps.apply_effects = APPLY_EFFECTS;
     shards->coordinator = coordinator_new(partition);
     shards->participant = participant_new(partition);
     stopping_set_drained(partition, false);

@@ -243,7 +243,12 @@ void limits_note_left(struct space_limit *limit)
 {
     uint64_t keys = space_limit_keys(limit);
     if (keys < limit->keys_measured)
-        key_grant_leave(&limit->grant, limit->keys_measured - keys);
+        limits_keys_left(limit, limit->keys_measured - keys);
+}
+
+void limits_keys_left(struct space_limit *limit, uint64_t keys)
+{
+    key_grant_leave(&limit->grant, keys);
 }
 
 void limits_measure_all(struct partition *partition)

@@ -60,6 +60,8 @@ void limits_charge_end(struct call *call);
  * a transaction): the second call counts them as keys that have left, in the grant. */
 void limits_measure(struct space_limit *limit);
 void limits_note_left(struct space_limit *limit);
+/* The same for something that was counted by the caller: the namespace has `keys` fewer. */
+void limits_keys_left(struct space_limit *limit, uint64_t keys);
 /* As these two, for the limits of all namespaces. */
 void limits_measure_all(struct partition *partition);
 void limits_note_left_all(struct partition *partition);

@@ -17,7 +17,8 @@
 
 enum {
     WRITE_BUFFER_BYTES = 16 << 20, /* default; see overlay_use_buffers */
-    RELEASE_BYTES = 1 << 20,       /* fewer bytes of a command that was rolled back are freed with the buffer */
+    RELEASE_BYTES =
+        1 << 20, /* fewer bytes of a command that was rolled back are freed with the buffer */
 };
 
 struct overlay *overlay_new(struct store *store)

@@ -40,7 +40,7 @@ const struct state_row part_states[PART_STATES] = {
     [PART_APPLYING] = {"APPLYING", "applying", 0},
 };
 
-static void set_part_state(struct part *part, enum part_state state)
+void part_set_state(struct part *part, enum part_state state)
 {
     CHECK(state_may_follow(part_states, part->state, state));
     part->state = state;
@@ -139,6 +139,7 @@ void part_end(struct part *part, struct refusal reason)
     cancel_question(part);
     retry_cancel(&part->rows);
     ticket_wait_cancel(&part->ticket);
+    timer_free(part->apply_timer);
     out_clear(&part->reply);
     portions_clear(&part->to_send);
     portions_clear(&part->arrived);
@@ -278,7 +279,7 @@ void handle_lock(struct partition *partition, struct peer_incoming *incoming,
         return;
     }
     open_call(part, incoming, frame);
-    set_part_state(part, PART_LOCKING);
+    part_set_state(part, PART_LOCKING);
     part->tries = 0;
     part->rows.ranges = 0;
     part->room = room < part->tally.max ? room : part->tally.max;
@@ -331,12 +332,19 @@ static void put_record(struct part *part)
                 encode_prepared(arena, part->effects, part->changes));
 }
 
-static void delete_record(struct part *part)
+void part_put_applying(struct part *part)
 {
     struct partition *partition = part->participant->partition;
-    overlay_delete(
-        partition->overlay, CF_SYSTEM,
-        encode_transaction_key(&partition->running.arena, TRANSACTION_PREPARED, &part->id));
+    overlay_put(partition->overlay, CF_SYSTEM,
+                encode_transaction_key(&partition->running.arena, TRANSACTION_APPLYING, &part->id),
+                BYTES(""));
+}
+
+void part_delete_record(const struct part *part, enum transaction_record record)
+{
+    struct partition *partition = part->participant->partition;
+    overlay_delete(partition->overlay, CF_SYSTEM,
+                   encode_transaction_key(&partition->running.arena, record, &part->id));
 }
 
 static void prepare(struct part *part)
@@ -347,7 +355,7 @@ static void prepare(struct part *part)
     overlay_observe_begin(partition->overlay);
     put_record(part);
     internal_call_end(partition, &call);
-    set_part_state(part, PART_PREPARING);
+    part_set_state(part, PART_PREPARING);
     part->owner.is_prepared = true;
     commit_sync_next(partition->commit);
     ticket_wait_begin(partition, &part->ticket);
@@ -427,56 +435,6 @@ void handle_lock_rest(struct partition *partition, struct peer_incoming *incomin
 
 /* ---- APPLY and RELEASE ---- */
 
-/* Limits of the transaction's namespace; NULL: it has none. */
-static struct space_limit *limit_of(const struct part *part)
-{
-    struct effects_header header;
-    struct effects_reader reader;
-    struct effect effect = {0};
-    struct space_set *spaces = part->participant->partition->spaces;
-    size_t cursor = 0;
-    if (!space_limit_next(spaces, &cursor))
-        return NULL; /* no namespace has limits: the effects need not be read */
-    enum effects_read result = effects_open(part->effects, &header, &reader);
-    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
-        if (effect.cf == CF_METADATA && !effect.place.is_any_space)
-            return space_find(spaces, effect.place.space)->limit;
-    return NULL;
-}
-
-/* Applies the effects. False: they cannot be applied now. */
-bool part_apply(struct part *part)
-{
-    struct partition *partition = part->participant->partition;
-    struct space_limit *limit = limit_of(part);
-    struct call call;
-    if (commit_is_failed(partition->commit, NULL))
-        return false;
-    internal_call_begin(partition, &call);
-    overlay_observe_begin(partition->overlay);
-    part_report_flushes(part, &call);
-    overlay_secured_begin(partition->overlay);
-    if (limit)
-        limits_measure(limit);
-    call.failed = call.failed || !apply_effects(partition, part->effects);
-    if (limit)
-        limits_note_left(
-            limit); /* what is deleted here makes room where the transaction creates keys */
-    delete_record(part);
-    part_report_changes(part, &call);
-    bool is_good = !call.failed;
-    internal_call_end(partition, &call);
-    overlay_secured_end(partition->overlay);
-    if (!is_good)
-        return false;
-    set_part_state(part, PART_APPLYING);
-    lock_release(partition->shards.locks, &part->owner);
-    commit_sync_next(partition->commit);
-    ticket_wait_begin_patient(partition, &part->ticket);
-    waiters_resume(partition->watchers.blocking);
-    return true;
-}
-
 /* peer_handle_fn */
 void handle_apply(struct partition *partition, struct peer_incoming *incoming,
                   const struct peer_frame *frame)
@@ -508,7 +466,7 @@ void part_abort(struct part *part)
     if (part->state == PART_PREPARING || part->state == PART_PREPARED) {
         internal_call_begin(partition, &call);
         overlay_secured_begin(partition->overlay);
-        delete_record(part);
+        part_delete_record(part, TRANSACTION_PREPARED);
         internal_call_end(partition, &call);
         overlay_secured_end(partition->overlay);
     }
@@ -542,11 +500,11 @@ static void on_part_durable(struct ticket_wait *wait, int err)
         return;
     switch (part->state) {
     case PART_LOCKING:
-        set_part_state(part, PART_LOCKED);
+        part_set_state(part, PART_LOCKED);
         part_send_reply(part);
         break;
     case PART_PREPARING:
-        set_part_state(part, PART_PREPARED);
+        part_set_state(part, PART_PREPARED);
         part_reply(part, BYTES(""));
         break;
     case PART_APPLYING:
@@ -579,7 +537,7 @@ static bool load_part(struct participant *participant, struct bytes row, struct 
     part->owner.is_prepared = part->owner.is_in_doubt = true;
     part->heard_ms = 0;
     bool were_locked; /* the locks of before the start are gone */
-    return part_lock_prepared(part, &were_locked);
+    return part_lock_prepared(part, &were_locked) && part_apply_again(part);
 }
 
 bool participant_load(struct participant *participant)

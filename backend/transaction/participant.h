@@ -19,11 +19,14 @@
  * (5) The record of PREPARE has the changes with the effects, and they are reported when the effects are applied, also after a
  *     crash or a failed batch (participant_changes.c).
  * (6) APPLY for an unknown transaction was applied before, and succeeds.
+ * (7) Effects are applied and locks are released in slices (participant_apply.c). All keys are locked until the last effect is applied.
  */
 #pragma once
 
 #include "backend/format/transaction_record.h"
 #include "backend/peer/incoming.h"
+
+enum { APPLY_EFFECTS = 4096 }; /* default of transaction_steps.apply_effects */
 
 struct partition;
 struct participant; /* all of a partition */

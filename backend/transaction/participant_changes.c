@@ -79,15 +79,13 @@ static void report_change(struct call *call, const struct listed_change *listed,
         message_change(partition->watchers.messages, by, &change);
 }
 
-void part_report_changes(const struct part *part, struct call *call)
+bool part_report_change(struct change_list *list, struct call *call, struct session *by)
 {
-    struct change_list list;
     struct listed_change change;
-    if (!change_list_open(part->changes, &list))
-        return;
-    struct session *by = tracking_find(call->partition->watchers.tracking, list.client);
-    while (change_list_next(&list, &change))
-        report_change(call, &change, by);
+    if (!change_list_next(list, &change))
+        return false;
+    report_change(call, &change, by);
+    return true;
 }
 
 /* For effects_each_flush. */

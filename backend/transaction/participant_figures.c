@@ -52,7 +52,9 @@ static const char *what_it_waits_for(const struct part *part)
         return "locks";
     if (part->rows.pending)
         return "rows";
-    return list_empty(&part->ticket.link) ? "coordinator" : "log";
+    if (!list_empty(&part->ticket.link))
+        return "log";
+    return part->state == PART_APPLYING ? "its_turn" : "coordinator";
 }
 
 void participant_list(const struct participant *participant,

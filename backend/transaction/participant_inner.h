@@ -6,6 +6,7 @@
  *   participant_rows.c ───► reads the rows that LOCK asks for
  *   participant_portions.c ► payloads of PREPARE that come in portions, and replies to LOCK that leave in portions
  *   participant_changes.c ► locks and reports of a prepared transaction's changes
+ *   participant_apply.c ──► applies effects and releases locks, in slices
  *   participant_force.c ──► an operator ends a transaction in doubt
  *   participant_figures.c ► what operators see, and what a backup waits for
  *   participant_watch.c ──► keys that sessions of other partitions watch here
@@ -14,6 +15,8 @@
 
 #include "backend/context/change.h"
 #include "backend/context/tally.h"
+#include "backend/format/change_list.h"
+#include "backend/format/effects.h"
 #include "backend/format/transaction_record.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/lock.h"
@@ -36,18 +39,29 @@ enum { ROW_TRIES_MAX = 16 }; /* then reads block on the disk */
  *   LOCKING   ─► LOCKED
  *   LOCKED    ─► LOCKING, PREPARING
  *   PREPARING ─► PREPARED
- *   PREPARED  ─► APPLYING
+ *   PREPARED  ─► APPLYING             after a start perhaps APPLYING at once
  */
 enum part_state {
     PART_LOCKING, /* LOCK is being executed */
     PART_LOCKED,
     PART_PREPARING, /* the record is in a batch that is not durable yet */
     PART_PREPARED,
-    PART_APPLYING, /* the effects are in a batch that is not durable yet */
+    PART_APPLYING, /* effects are applied, or in a batch that is not durable yet */
     PART_STATES
 };
 
 extern const struct state_row part_states[PART_STATES];
+
+/* How far a transaction is applied. */
+struct apply_progress {
+    bool is_begun;
+    bool is_applied;               /* all effects and reports; its locks are being released */
+    struct effects_reader effects; /* that are left */
+    struct change_list changes;    /* that must still be reported */
+    struct bytes space; /* in which keys are changed; data NULL: the namespace has no limit */
+    int64_t keys;       /* that the namespace has more than before */
+    uint64_t ticket;    /* of the last effects */
+};
 
 /* A transaction at this partition. */
 struct part {
@@ -70,6 +84,8 @@ struct part {
     struct ticket_wait ticket;
     struct bytes effects; /* prepared; in `arrived` */
     struct bytes changes; /* change_list.h; reported when the effects are applied; in `arrived` */
+    struct apply_progress apply;
+    struct timer *apply_timer; /* of the next slice; NULL: none was needed */
     struct peer_request question;
     uint8_t asked;     /* enum peer_kind of the question: OUTCOME, OPEN or WOUND; 0: none */
     bool is_wounded;   /* WOUND must be sent to the coordinator, or has no answer yet */
@@ -129,12 +145,19 @@ struct refusal part_refuse_memory(const struct part *part);
  * not, the coordinator takes this shard for the owner of a slot whose keys it has locked at another one. False: the effects or
  * changes are not valid, or another transaction has a lock. */
 bool part_lock_prepared(struct part *part, bool *were_locked);
-/* Within the call that applies the effects: reports the changes that came with them. */
-void part_report_changes(const struct part *part, struct call *call);
+/* Within a call, when all effects are applied: reports the next change that came with them. `by`: the connection here of the client that has
+ * made it; NULL: it has none. False: all are reported. */
+bool part_report_change(struct change_list *list, struct call *call, struct session *by);
 /* Before the effects are applied: reports flushes among them to watchers, blocked clients and tracking clients. */
 void part_report_flushes(const struct part *part, struct call *call);
-/* Applies the effects. False: they cannot be applied now. */
+void part_set_state(struct part *part, enum part_state state);
+/* Writes the record of a transaction of which a part is applied. */
+void part_put_applying(struct part *part);
+void part_delete_record(const struct part *part, enum transaction_record record);
+/* Begins to apply the effects. May free the transaction, because all is done. False: they cannot be applied now. */
 bool part_apply(struct part *part);
+/* A prepared transaction was read from the store: goes on if some of its effects were applied. False: the store cannot be read. */
+bool part_apply_again(struct part *part);
 /* Aborts a transaction that is not applied yet. */
 void part_abort(struct part *part);
 /* Answers the open request, if there is one. */

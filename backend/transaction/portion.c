@@ -11,8 +11,8 @@ struct bytes portions_next(struct portions *portions, const struct partition *pa
 {
     uint64_t size = partition->snapshot->config.peer_output_limit_bytes / PORTIONS_ON_THE_WAY;
     uint64_t rest = portions->len - portions->at;
-    if (size > partition->shards.portion_bytes)
-        size = partition->shards.portion_bytes;
+    if (size > partition->shards.steps.portion_bytes)
+        size = partition->shards.steps.portion_bytes;
     struct bytes portion = {portions->bytes + portions->at, rest < size ? rest : size};
     portions->at += portion.len;
     return portion;

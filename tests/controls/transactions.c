@@ -25,7 +25,7 @@
 #include "backend/storage/stamps.h"
 #include "backend/transaction/coordinator_inner.h"
 #include "backend/transaction/forced.h"
-#include "backend/transaction/participant.h"
+#include "backend/transaction/participant_inner.h"
 #include "backend/wal/wal.h"
 #include "shared/out.h"
 #include "tests/sim/sim_break.h"
@@ -46,6 +46,8 @@ void __real_peer_incoming_refuse(struct peer_incoming *incoming, uint64_t id,
                                  struct refusal refusal);
 void __wrap_peer_incoming_refuse(struct peer_incoming *incoming, uint64_t id,
                                  struct refusal refusal);
+void __real_part_put_applying(struct part *part);
+void __wrap_part_put_applying(struct part *part);
 void __real_coordinated_end_grant(struct coordinated *transaction);
 void __wrap_coordinated_end_grant(struct coordinated *transaction);
 void __real_lock_waiter_give_way(struct lock_owner *owner);
@@ -232,7 +234,7 @@ void __wrap_ticket_wait_begin(struct partition *partition, struct ticket_wait *w
 
 void __wrap_ticket_wait_begin_patient(struct partition *partition, struct ticket_wait *wait)
 {
-    if (sim_broken == BREAK_EARLY_APPLIED && handling == PEER_APPLY)
+    if (sim_broken == BREAK_EARLY_APPLIED) /* only APPLY waits patiently */
         wait->on_end(wait, 0);
     else
         __real_ticket_wait_begin_patient(partition, wait);
@@ -256,6 +258,13 @@ void __wrap_peer_incoming_refuse(struct peer_incoming *incoming, uint64_t id,
 {
     if (!drops_replies)
         __real_peer_incoming_refuse(incoming, id, refusal);
+}
+
+void __wrap_part_put_applying(struct part *part)
+{
+    __real_part_put_applying(part);
+    if (sim_broken == BREAK_HALF_SHOWN)
+        lock_release(part->participant->partition->shards.locks, &part->owner);
 }
 
 void __wrap_coordinated_end_grant(struct coordinated *transaction)

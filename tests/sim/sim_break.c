@@ -47,6 +47,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_FIRST_PORTION] = "first-portion",
         [BREAK_WOUNDED_KEPT] = "wounded-kept",
         [BREAK_GRANT_KEPT] = "grant-kept",
+        [BREAK_HALF_SHOWN] = "half-shown",
         [BREAK_VOTE_UNSAVED] = "vote-unsaved",
         [BREAK_MESSAGE_BEFORE_SAVE] = "message-before-save",
         [BREAK_CACHE_COUNTS] = "cache-counts",

@@ -57,6 +57,8 @@ enum sim_break {
     BREAK_WOUNDED_KEPT, /* one that an older transaction waits for keeps its locks */
     /* of transactions that borrow much (coordinator_grants.c): */
     BREAK_GRANT_KEPT, /* one that has ended keeps its grant */
+    /* of APPLY in slices (participant_apply.c): */
+    BREAK_HALF_SHOWN, /* the first slice releases the locks */
     BREAK_TRANSACTIONS_END,
     /* of copies that agree on a log (tests/controls/consensus.c), in their disks: */
     BREAK_VOTE_UNSAVED = BREAK_TRANSACTIONS_END, /* term and vote are not saved */

@@ -24,7 +24,7 @@ enum {
     TEXT_MAX = 2000,
     ERROR_MAX = 300,
     SIM_PORT = 7401,
-    PORTION_MIN = 64, /* of partition->shards.portion_bytes */
+    PORTION_MIN = 64, /* of partition->shards.steps.portion_bytes */
     PORTION_MORE = 1000,
 };
 
@@ -253,8 +253,10 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     seat->partition->listeners.port = SIM_PORT + (int)index;
     if (cluster->map)
         peering_configure(seat->partition);
-    if (cluster->plan.has_portions)
-        seat->partition->shards.portion_bytes = PORTION_MIN + (uint32_t)sim_random(PORTION_MORE);
+    if (!cluster->plan.has_portions)
+        return;
+    seat->partition->shards.steps.portion_bytes = PORTION_MIN + (uint32_t)sim_random(PORTION_MORE);
+    seat->partition->shards.steps.apply_effects = 1 + (uint32_t)(backend - cluster->backends);
 }
 
 void sim_backend_start(struct sim_backend *backend)

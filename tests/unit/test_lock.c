@@ -231,6 +231,30 @@ START_TEST(locks_and_requests_count_in_the_tally_of_their_owner)
 }
 END_TEST
 
+START_TEST(keys_are_released_in_steps)
+{
+    enum { KEYS = 5 };
+    struct bytes keys[KEYS];
+    char name = 'a';
+    for (int i = 0; i < KEYS; i++, name++) {
+        keys[i] = encode_metadata_key(&arena, BYTES("space"), 7, (struct bytes){&name, 1});
+        ck_assert(lock_take(set, &old, keys[i], LOCK_WRITE));
+    }
+    ck_assert(!lock_take(set, &young, keys[KEYS - 1], LOCK_WRITE));
+    ck_assert(!lock_release_some(set, &old, 2));
+    ck_assert(!lock_is_held(set, &old, keys[1]) && lock_is_held(set, &old, keys[2]));
+    ck_assert(!lock_release_some(set, &old, 2));
+    end_turns();
+    ck_assert_uint_eq(granted, 0);
+    ck_assert(lock_release_some(set, &old, 2));
+    end_turns();
+    ck_assert_uint_eq(granted, 1);
+    lock_release(set, &young);
+    end_turns();
+    ck_assert_uint_eq(lock_set_count(set), 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("lock");
@@ -246,6 +270,7 @@ int main(void)
     tcase_add_test(tests, a_key_at_which_a_client_has_lost_can_be_reserved_when_it_is_free);
     tcase_add_test(tests, reserved_keys_do_not_count_as_locked_for_moves_of_slots);
     tcase_add_test(tests, locks_and_requests_count_in_the_tally_of_their_owner);
+    tcase_add_test(tests, keys_are_released_in_steps);
     Suite *suite = suite_create("lock");
     suite_add_tcase(suite, tests);
     return suite_run(suite);
