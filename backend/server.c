@@ -2,8 +2,8 @@
 
 #include "backend/admin.h"
 #include "backend/context/partition.h"
-#include "backend/peer/peer_set.h"
 #include "backend/session/memory.h"
+#include "backend/slots/map_check.h"
 #include "backend/slots/peering.h"
 #include "backend/store/pace.h"
 #include "backend/store/store.h"
@@ -53,18 +53,16 @@ static void log_reload_refused(struct server *server, const char *error)
     log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
 }
 
-/* Reads the shard map, in which each partition may occur at most once. */
+/* Reads the shard map, and checks the places of the partitions in it. */
 static bool load_shards(const struct server *server, struct config_snapshot *snapshot, char *error,
                         size_t size)
 {
-    char address[ADDRESS_MAX];
+    struct map_check check = {0};
     if (!config_snapshot_load_map(snapshot, error, size))
         return false;
-    for (uint32_t i = 0; i < server->hosts_count && snapshot->map; i++) {
-        peering_address_by(&snapshot->config, server->hosts[i].partition, address, sizeof address);
-        if (!peer_set_check_map(snapshot->map, address, error, size))
+    for (uint32_t i = 0; i < server->hosts_count; i++)
+        if (!map_check(&check, snapshot, server->hosts[i].partition, error, size))
             return false;
-    }
     return true;
 }
 

@@ -124,17 +124,51 @@ static bool add_slots(struct shards_loading *loading, const struct ini_value *va
     return true;
 }
 
-/* The shard that already has this address, or NULL. */
+/* The shard that already has this address, or NULL. Case is ignored, as where a backend looks for its own address. */
 static const struct shard *address_owner(const struct shard_map *map, struct bytes address)
 {
     for (size_t i = 0; i < map->shard_count; i++)
         for (size_t a = 0; a < map->shards[i].address_count; a++)
-            if (bytes_equal(bytes_of(map->shards[i].addresses[a]), address))
+            if (bytes_is(address, map->shards[i].addresses[a]))
                 return &map->shards[i];
     return NULL;
 }
 
-/* One address only: each backend at an address of the shard would take itself for its owner. */
+static bool is_unix_address(struct bytes address)
+{
+    return address.len > 5 && memcmp(address.data, "unix:", 5) == 0;
+}
+
+/* Why the shard cannot have this address besides those that it has; NULL: it can. */
+static const char *address_refusal(const struct shard *shard, struct bytes address)
+{
+    bool has_no_port = address.len > 2 && memcmp(address.data + address.len - 2, ":0", 2) == 0;
+    if (!address_valid(address) || has_no_port)
+        return "host:port, [v6]:port or unix:/path";
+    if (shard->address_count == SHARD_ADDRESSES_MAX)
+        return "at most 5 addresses";
+    if (shard->address_count &&
+        (is_unix_address(address) || is_unix_address(bytes_of(shard->addresses[0]))))
+        return "no other address beside a unix:/path: the copies of a shard reach each other by "
+               "TCP";
+    return NULL;
+}
+
+static void refuse_owned(const struct shard *shard, const struct shard *owner, struct bytes address,
+                         char *reason)
+{
+    if (owner == shard)
+        (void)snprintf(reason, INI_REASON_MAX,
+                       "shard %s.address: expected each address once, found '%.*s' again",
+                       shard->name, (int)address.len, address.data);
+    else
+        (void)snprintf(reason, INI_REASON_MAX,
+                       "shard %s.address: expected an address that no other shard has, %.*s "
+                       "belongs to shard %s",
+                       shard->name, (int)address.len, address.data, owner->name);
+}
+
+/* Further addresses are those of the shard's other copies. */
 static bool add_addresses(struct shards_loading *loading, const struct ini_value *value,
                           char *reason)
 {
@@ -142,21 +176,15 @@ static bool add_addresses(struct shards_loading *loading, const struct ini_value
     struct bytes rest = bytes_of(value->value);
     struct bytes word;
     while (word_next(&rest, &word)) {
-        bool has_no_port = word.len > 2 && memcmp(word.data + word.len - 2, ":0", 2) == 0;
-        if (!address_valid(word) || has_no_port || shard->address_count > 0) {
-            (void)snprintf(reason, INI_REASON_MAX,
-                           "shard %s.address: expected one host:port, [v6]:port or unix:/path, "
-                           "found %s'%.*s'",
-                           shard->name, shard->address_count ? "another: " : "",
-                           (int)(word.len < 60 ? word.len : 60), word.data);
+        const struct shard *owner = address_owner(loading->map, word);
+        const char *expected = address_refusal(shard, word);
+        if (owner) {
+            refuse_owned(shard, owner, word, reason);
             return false;
         }
-        const struct shard *other = address_owner(loading->map, word);
-        if (other) {
-            (void)snprintf(reason, INI_REASON_MAX,
-                           "shard %s.address: expected an address that no other shard has, %.*s "
-                           "belongs to shard %s",
-                           shard->name, (int)word.len, word.data, other->name);
+        if (expected) {
+            (void)snprintf(reason, INI_REASON_MAX, "shard %s.address: expected %s, found '%.*s'",
+                           shard->name, expected, (int)(word.len < 60 ? word.len : 60), word.data);
             return false;
         }
         shard_map_add_address(loading->map, loading->shard, word);

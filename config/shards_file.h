@@ -3,8 +3,9 @@
  *
  *   [map]                        [shard b]
  *   epoch = 7                    slots = 5461-10922 16000
- *                                address = backend-1.backend:7401
+ *                                address = backend-1.backend:7401 backend-2.backend:7411
  *
+ * A shard has one address, or up to SHARD_ADDRESSES_MAX: those of its copies, the serving one first.
  * Every slot must be assigned exactly once. An error names the file and the line. `slots` and `address` may occur
  * several times in a section, and may continue on indented lines.
  */

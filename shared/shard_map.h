@@ -14,11 +14,16 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { SHARD_COUNT_MAX = 1024, SHARD_NAME_MAX = 64, SHARD_NONE = 0xffff };
+enum {
+    SHARD_COUNT_MAX = 1024,
+    SHARD_NAME_MAX = 64,
+    SHARD_NONE = 0xffff,
+    SHARD_ADDRESSES_MAX = 5, /* in a shards.ini: of the copies of a shard */
+};
 
 struct shard {
     char *name;
-    char **addresses; /* "host:port" …; requests go to the first */
+    char **addresses; /* "host:port" …, of its copies; requests go to the first */
     size_t address_count;
     uint32_t slot_count;
 };

@@ -52,6 +52,12 @@ static int shard_of_address(const struct shard_map *map, const char *address, in
     return -1;
 }
 
+const struct shard *peer_shard_at(const struct shard_map *map, const char *address)
+{
+    int shard = shard_of_address(map, address, 0);
+    return shard < 0 ? NULL : &map->shards[shard];
+}
+
 bool peer_set_check_map(const struct shard_map *map, const char *address, char *error, size_t size)
 {
     int first = shard_of_address(map, address, 0);

@@ -65,6 +65,8 @@ void peer_set_free(struct peer_set *peers);
 void peer_set_configure(struct peer_set *peers, const struct peer_config *config);
 /* Accepts no more connections within the process: the partition stops. */
 void peer_set_stop_accepting(struct peer_set *peers);
+/* The shard of the map that has this address, ignoring case; NULL: none. */
+const struct shard *peer_shard_at(const struct shard_map *map, const char *address);
 /* Checks the map. False: two shards have the address, and error[size] names them. */
 bool peer_set_check_map(const struct shard_map *map, const char *address, char *error, size_t size);
 

@@ -109,12 +109,12 @@ static void test_refusals_say_the_line(void)
                   "s.ini:2: expected another name: shard a is already on line 1"));
     CHECK(refused("[shards a]\n", "s.ini:1: expected [map] or [shard NAME]"));
     CHECK(refused("[shard a b]\n", "s.ini:1: expected [map] or [shard NAME]"));
-    CHECK(refused("[shard a]\naddress = h\n", "s.ini:2: shard a.address: expected one host:port, "
-                                              "[v6]:port or unix:/path, found 'h'"));
-    CHECK(
-        refused("[shard a]\naddress = h:1 h:2\n",
-                "s.ini:2: shard a.address: expected one host:port, [v6]:port or unix:/path, found "
-                "another: 'h:2'"));
+    CHECK(refused(
+        "[shard a]\naddress = h\n",
+        "s.ini:2: shard a.address: expected host:port, [v6]:port or unix:/path, found 'h'"));
+    CHECK(refused("[shard a]\naddress = h:0\n",
+                  "s.ini:2: shard a.address: expected host:port, [v6]:port or unix:/path, found "
+                  "'h:0'"));
     CHECK(refused("[shard a]\naddress = h:1\n[shard b]\naddress = h:1\n",
                   "s.ini:4: shard b.address: expected an address that no other shard has, h:1 "
                   "belongs to shard a"));
@@ -122,6 +122,34 @@ static void test_refusals_say_the_line(void)
                   "s.ini:3: shard a.address: missing, expected host:port"));
     CHECK(
         refused("[shard a]\ncolour = red\n", "s.ini:2: shard a.colour: expected slots or address"));
+}
+
+static void test_a_shard_has_an_address_for_each_copy(void)
+{
+    struct shard_map *map = parse("[map]\nepoch = 1\n[shard a]\nslots = 0-16383\n"
+                                  "address = h:1 h:2\n  h:3\naddress = h:4 [::1]:5\n");
+    CHECK(map && map->shards[0].address_count == SHARD_ADDRESSES_MAX);
+    CHECK(strcmp(map->shards[0].addresses[0], "h:1") == 0);
+    CHECK(strcmp(map->shards[0].addresses[4], "[::1]:5") == 0);
+    shard_map_unref(print_and_parse(map));
+    shard_map_unref(map);
+}
+
+static void test_copies_have_different_addresses(void)
+{
+    CHECK(refused("[shard a]\naddress = h:1 h:2 h:3\naddress = h:4 h:5 h:6\n",
+                  "s.ini:3: shard a.address: expected at most 5 addresses, found 'h:6'"));
+    CHECK(refused("[shard a]\naddress = h:1 H:1\n",
+                  "s.ini:2: shard a.address: expected each address once, found 'H:1' again"));
+    CHECK(refused("[shard a]\naddress = h:1\n[shard b]\naddress = h:2 H:1\n",
+                  "s.ini:4: shard b.address: expected an address that no other shard has, H:1 "
+                  "belongs to shard a"));
+    CHECK(refused("[shard a]\naddress = h:1 unix:/s\n",
+                  "s.ini:2: shard a.address: expected no other address beside a unix:/path: the "
+                  "copies of a shard reach each other by TCP, found 'unix:/s'"));
+    CHECK(refused("[shard a]\naddress = unix:/s h:1\n",
+                  "s.ini:2: shard a.address: expected no other address beside a unix:/path: the "
+                  "copies of a shard reach each other by TCP, found 'h:1'"));
 }
 
 static void test_an_even_split_covers_all_slots(void)
@@ -170,6 +198,8 @@ int main(void)
     test_printed_files_read_back_equal();
     test_a_scattered_map_prints_and_reads_back();
     test_refusals_say_the_line();
+    test_a_shard_has_an_address_for_each_copy();
+    test_copies_have_different_addresses();
     test_an_even_split_covers_all_slots();
     test_the_last_reference_frees();
     test_names_are_letters_digits_and_marks();
