@@ -3,7 +3,9 @@
 #include "backend/replica/replica_inner.h"
 #include "shared/clock.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 void replica_figures(struct replica *replica, struct replica_figures *to)
 {
@@ -48,6 +50,21 @@ static struct replica_figure member_figure(const struct replica *replica,
     return figure;
 }
 
+static struct replica_place heard_place(const struct replica *replica, const char *address)
+{
+    const struct replica_hello *said = replica_links_hello(replica->net.links, address);
+    struct replica_place place = {.is_own = strcasecmp(address, replica->map.address) == 0,
+                                  .is_heard = replica_links_is_heard(replica->net.links, address)};
+    (void)snprintf(place.address, sizeof place.address, "%s", address);
+    if (said) {
+        place.state = said->state;
+        place.group = said->group;
+        place.id = said->id;
+        place.map_epoch = said->map_epoch;
+    }
+    return place;
+}
+
 void replica_note_figures(struct replica *replica)
 {
     const struct consensus *core = replica_core(replica);
@@ -57,9 +74,12 @@ void replica_note_figures(struct replica *replica)
                                       .leader = core ? core->leader : 0,
                                       .last = core ? core->last : replica->start.found.last,
                                       .committed = core ? core->committed : 0,
-                                      .count = named->count};
+                                      .count = named->count,
+                                      .place_count = replica->map.count};
     for (unsigned i = 0; i < named->count; i++)
         figures.of[i] = member_figure(replica, &named->list[i]);
+    for (unsigned i = 0; i < replica->map.count; i++)
+        figures.places[i] = heard_place(replica, replica->map.addresses[i]);
     pthread_mutex_lock(&replica->shown.figures_lock);
     replica->shown.figures = figures;
     pthread_mutex_unlock(&replica->shown.figures_lock);

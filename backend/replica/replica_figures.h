@@ -1,5 +1,6 @@
 /*
- * replica_figures.h - what a copy shows of its group: its members, and how far each of them is as far as this copy has heard.
+ * replica_figures.h - what a copy shows of its group: its members, how far each of them is as far as this copy has heard, and which
+ * copies are at the addresses of the map.
  *
  *   replica thread ─ 10 times a second ─► figures ◄─ any thread, under a lock
  */
@@ -18,11 +19,23 @@ struct replica_figure {
     uint64_t heard_us; /* when that came, by clock_mono_us; 0: not yet */
 };
 
+/* An address of the shard in the map of this copy, and what the copy there has said of itself last. */
+struct replica_place {
+    char address[REPLICA_ADDRESS_MAX + 1];
+    bool is_own;
+    bool is_heard;            /* it has said so on the present connection; else it may be old */
+    enum replica_state state; /* 0: it has said nothing yet */
+    struct replica_group group;
+    uint64_t id, map_epoch;
+};
+
 struct replica_figures {
     enum replica_phase phase;
     uint64_t term, leader, last, committed;
     unsigned count;
     struct replica_figure of[REPLICA_FIGURES_MAX]; /* members, this copy among them */
+    unsigned place_count;
+    struct replica_place places[REPLICA_FIGURES_MAX];
 };
 
 /* Any thread, until replica_free. */

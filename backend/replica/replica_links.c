@@ -424,6 +424,12 @@ const struct replica_hello *replica_links_hello(const struct replica_links *link
     return neighbour && neighbour->said.address.len ? &neighbour->said : NULL;
 }
 
+bool replica_links_is_heard(const struct replica_links *links, const char *address)
+{
+    const struct neighbour *neighbour = neighbour_at(links, address, strlen(address));
+    return neighbour && neighbour->is_id_confirmed && neighbour->link->state == PEER_LINK_UP;
+}
+
 struct peer_link *replica_links_to(const struct replica_links *links, uint64_t id)
 {
     const struct neighbour *neighbour = neighbour_of_id(links, id);

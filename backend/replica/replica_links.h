@@ -72,6 +72,8 @@ void replica_links_adopt(struct replica_links *links, struct stream *stream,
 /* What the copy at the address has said last; NULL: nothing yet. Valid until the next event. */
 const struct replica_hello *replica_links_hello(const struct replica_links *links,
                                                 const char *address);
+/* Has the copy at the address said its hello on the present connection? If not, what it said may be old. */
+bool replica_links_is_heard(const struct replica_links *links, const char *address);
 /* The link to the copy; NULL: it is not up, or no copy that is connected has this id. */
 struct peer_link *replica_links_to(const struct replica_links *links, uint64_t id);
 /* The second link to the copy, made if there is none: it may not be up yet. NULL: no address has said this id. */
