@@ -81,7 +81,7 @@ static struct order *order_new(struct replica *replica,
 static void post(struct order *order)
 {
     struct replica *replica = order->replica;
-    replica_mail_send(&replica->mail, replica->options.loop, &order->letter);
+    replica_mail_send(&replica->home.mail, replica->options.loop, &order->letter);
 }
 
 /* ---- links ------------------------------------------------------------------------------------- */
@@ -174,8 +174,8 @@ static struct replica *replica_alloc(const struct replica_options *options,
     struct replica *replica = calloc(1, sizeof *replica);
     CHECK(replica);
     replica->options = *options;
-    replica->notes = (struct replica_notes){&replica->mail, options->home, *events, owner};
-    replica_mail_init(&replica->mail);
+    replica->notes = (struct replica_notes){&replica->home.mail, options->home, *events, owner};
+    replica_mail_init(&replica->home.mail);
     replica->self.run = clock_random() | 1; /* 0: none */
     replica->timing.turn_end.run = replica_end_turn;
     CHECK(pthread_mutex_init(&replica->shown.figures_lock, NULL) == 0);
@@ -229,6 +229,7 @@ static void obey_stop(struct replica *replica, const struct order *order)
 void replica_stop(struct replica *replica, void (*on_stopped)(void *owner), void *owner)
 {
     struct order *order = order_new(replica, obey_stop);
+    replica->home.is_stopping = true;
     order->on_stopped = on_stopped;
     order->owner = owner;
     post(order);
@@ -242,7 +243,7 @@ void replica_free(struct replica *replica)
         end(replica);
     replica_file_close(replica->disk.file);
     pthread_mutex_destroy(&replica->shown.figures_lock);
-    replica_mail_fini(&replica->mail);
+    replica_mail_fini(&replica->home.mail);
     free(replica);
 }
 
@@ -282,6 +283,7 @@ void replica_configure(struct replica *replica, const struct replica_settings *s
     for (unsigned i = 0; i < settings->links.address_count; i++)
         copy->links.addresses[i] = text_copy(settings->links.addresses[i]);
     order->settings = copy;
+    replica_note_settings(replica, settings);
     post(order);
 }
 

@@ -120,6 +120,14 @@ void replica_serves(struct replica *replica, uint64_t term);
 void replica_applied(struct replica *replica, uint64_t index);
 /* May commands be served at this time, by clock_mono_us? An atomic load. */
 bool replica_may_serve(const struct replica *replica, uint64_t now_us);
+/* Checks the words of SCREE REPLICA, with which another copy connects; else *error is an error reply without its '-'. */
+bool replica_admit(const struct replica *replica, struct bytes protocol, struct bytes shard,
+                   struct bytes identity, struct peer_identity *peer, const char **error);
+/* The reply to it. */
+size_t replica_identity(const struct replica *replica, char to[PEER_IDENTITY_MAX]);
+/* Takes ownership of the stream of an admitted copy: it moves to the replica's loop. May be called inside the stream's on_data. */
+void replica_adopt(struct replica *replica, struct stream *stream,
+                   const struct peer_identity *peer);
 /* Ends all it does; on_stopped is the last call on the home loop. Then the replica's loop may end. */
 void replica_stop(struct replica *replica, void (*on_stopped)(void *owner), void *owner);
 /* After its loop has ended. Waits for the disk. NULL is allowed. */

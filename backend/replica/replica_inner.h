@@ -3,6 +3,7 @@
  *
  *   replica.c         life, and what home says, as tasks
  *   replica_drive.c   events of the core, and its updates
+ *   replica_adopt.c   connections of other copies, from home
  *   replica_figures.c figures of the members, for any thread
  *   replica_group.c   which group: founding, joining, what it says of itself, which change of the members it proposes
  */
@@ -32,7 +33,7 @@ enum replica_founding {
 
 /* What does not change while the process runs. */
 struct replica_self {
-    char dir[PATH_MAX], run_id[64], version[64];
+    char dir[PATH_MAX], run_id[PEER_RUN_ID_MAX + 1], version[PEER_VERSION_MAX + 1];
     uint64_t run; /* random number of this process */
 };
 
@@ -103,10 +104,17 @@ struct replica_timing {
     struct last_step turn_end; /* what must not be done inside an event */
 };
 
-/* All but `shown` is used by the replica's thread only, from its first task on. */
+/* Of home, and between home and the replica. */
+struct replica_home {
+    struct replica_mail mail;
+    struct peer_identity self; /* as other copies are told; address empty: not known yet */
+    bool is_stopping;
+};
+
+/* All but `shown` and `home` is used by the replica's thread only, from its first task on. */
 struct replica {
     struct replica_options options;
-    struct replica_mail mail; /* used by home too */
+    struct replica_home home;
     struct replica_notes notes;
     struct replica_self self;
     struct replica_shown shown;
@@ -171,6 +179,11 @@ void replica_core_is_due(void *owner);
 void replica_note_figures(struct replica *replica);
 /* A message of the copy says that its data have all records up to `applied`. */
 void replica_hear_applied(struct replica *replica, uint64_t id, uint64_t applied);
+
+/* ---- replica_adopt.c ---- */
+
+/* Home thread: who this copy is. */
+void replica_note_settings(struct replica *replica, const struct replica_settings *settings);
 
 /* ---- replica_group.c ---- */
 

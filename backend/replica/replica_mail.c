@@ -2,12 +2,25 @@
 
 #include "shared/check.h"
 
-static void read_letter(struct task *task)
+void replica_mail_hold(struct replica_mail *mail, struct replica_letter *letter)
 {
-    struct replica_letter *letter = container_of(task, struct replica_letter, task);
+    letter->mail = mail;
+    pthread_mutex_lock(&mail->lock);
+    list_push(&mail->letters, &letter->link);
+    pthread_mutex_unlock(&mail->lock);
+}
+
+void replica_mail_release(struct replica_letter *letter)
+{
     pthread_mutex_lock(&letter->mail->lock);
     list_remove(&letter->link);
     pthread_mutex_unlock(&letter->mail->lock);
+}
+
+static void read_letter(struct task *task)
+{
+    struct replica_letter *letter = container_of(task, struct replica_letter, task);
+    replica_mail_release(letter);
     letter->read(letter);
     letter->free(letter);
 }
@@ -30,10 +43,7 @@ void replica_mail_fini(struct replica_mail *mail)
 
 void replica_mail_send(struct replica_mail *mail, struct loop *to, struct replica_letter *letter)
 {
-    letter->mail = mail;
     letter->task.run = read_letter;
-    pthread_mutex_lock(&mail->lock);
-    list_push(&mail->letters, &letter->link);
-    pthread_mutex_unlock(&mail->lock);
+    replica_mail_hold(mail, letter);
     loop_post(to, &letter->task);
 }

@@ -28,5 +28,8 @@ struct replica_letter {
 void replica_mail_init(struct replica_mail *mail);
 /* Frees the letters that were not read; the loops read no more. */
 void replica_mail_fini(struct replica_mail *mail);
+/* A letter that no loop reads, but which is on its way too: it is freed by replica_mail_fini, unless it was released before. Any thread. */
+void replica_mail_hold(struct replica_mail *mail, struct replica_letter *letter);
+void replica_mail_release(struct replica_letter *letter);
 /* Any thread. */
 void replica_mail_send(struct replica_mail *mail, struct loop *to, struct replica_letter *letter);

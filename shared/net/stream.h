@@ -98,7 +98,7 @@ uint64_t stream_active_ms(const struct stream *stream);
 /* Moves an open stream to another loop. No callback is called here any more, and the pointer is invalid. On the other loop's
  * thread on_arrive gets a stream with the same connection, with everything that was received and not consumed, or not sent
  * yet; it must set an owner, or abort the stream. Not to be called inside on_data of this stream; `to` must run until
- * on_arrive was called. Programs only: simulations have no implementation. */
+ * on_arrive was called. */
 typedef void accept_fn(void *owner, struct stream *stream);
 void stream_move(struct stream *stream, struct loop *to, accept_fn *on_arrive, void *owner);
 /* Closes after pending bytes were written, at most a few seconds later; then drops the rest. The peer reads all written bytes and then the

@@ -1,6 +1,5 @@
 #include "tests/sim/sim_replica.h"
 
-#include "backend/peer/peer_set.h"
 #include "shared/check.h"
 #include "shared/net/loop.h"
 #include "tests/sim/sim.h"
@@ -21,13 +20,6 @@ const char *sim_replica_address(unsigned number)
 
 /* ---- greeting ---------------------------------------------------------------------------------- */
 
-static struct peer_identity identity_of(const struct sim_replica *copy)
-{
-    struct peer_identity identity = {.shard = "s", .run_id = "run", .version = "1"};
-    (void)snprintf(identity.address, sizeof identity.address, "%s", addresses[copy->number]);
-    return identity;
-}
-
 static bool is_open(void *owner)
 {
     const struct sim_replica *copy = owner;
@@ -37,20 +29,20 @@ static bool is_open(void *owner)
 static bool admit(void *owner, struct bytes protocol, struct bytes shard, struct bytes identity,
                   struct peer_identity *peer, const char **error)
 {
-    const struct peer_identity self = identity_of(owner);
-    return peer_admit_copy(&self, protocol, shard, identity, peer, error);
+    const struct sim_replica *copy = owner;
+    return replica_admit(copy->replica, protocol, shard, identity, peer, error);
 }
 
 static size_t write_identity(void *owner, char to[PEER_IDENTITY_MAX])
 {
-    const struct peer_identity self = identity_of(owner);
-    return peer_identity_write(&self, to);
+    const struct sim_replica *copy = owner;
+    return replica_identity(copy->replica, to);
 }
 
 static void adopt(void *owner, struct stream *stream, const struct peer_identity *peer)
 {
     const struct sim_replica *copy = owner;
-    replica_take_stream(copy->replica, stream, peer);
+    replica_adopt(copy->replica, stream, peer);
 }
 
 static void accepted(void *owner, struct stream *stream)
@@ -111,7 +103,7 @@ static void listen_at(struct sim_replica *copy)
     const struct listen_options options = {.address = address, .backlog = 16};
     int fd = listen_bind(&options, error, sizeof error);
     CHECK(fd >= 0);
-    copy->listener = listener_new(copy->loop, fd, &options, accepted, copy);
+    copy->listener = listener_new(copy->home, fd, &options, accepted, copy);
 }
 
 void sim_replica_start(struct sim_replica *copy, const struct sim_replica_options *options)

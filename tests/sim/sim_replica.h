@@ -1,7 +1,7 @@
 /*
  * sim_replica.h - a copy of a shard with a host of its own: its loops, its storage in memory, its replica, and a listener behind a relay.
  *
- *   links of the others ──► relay-b:1 ──► b:1  loop: replica      home: the test
+ *   links of the others ──► relay-b:1 ──► b:1  home: the test ──► loop: replica
  *
  * All copies are of the shard "s", which has the first `count` of the addresses relay-a:1, relay-b:1, relay-c:1.
  */

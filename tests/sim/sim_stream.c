@@ -56,6 +56,7 @@ struct stream {
     struct stream *peer; /* NULL: no peer (any more) */
     const struct stream_events *events;
     void *owner;
+    struct parcel *parcel; /* it moves to another loop; NULL: it does not */
     stream_open_fn *on_open;
     struct out out;
     struct receive receive;
@@ -461,6 +462,7 @@ void sim_streams_bury(void)
         inbox_clear(&stream->inbox);
         receive_fini(&stream->receive);
         out_clear(&stream->out);
+        free(stream->parcel);
         free(stream);
     }
 }
@@ -485,6 +487,52 @@ void stream_abort(struct stream *stream)
     stream->loop->opened--;
     stream->is_broken = true;
     stream_finish(stream);
+}
+
+/* ---- moves ------------------------------------------------------------------------------------ */
+
+struct parcel {
+    struct task task;
+    struct stream *stream;
+    accept_fn *on_arrive;
+    void *owner;
+};
+
+static void set_loop(struct stream *stream, struct loop *loop)
+{
+    stream->loop->opened--; /* on its way it counts nowhere */
+    stream->loop = loop;
+    stream->read.loop = stream->flush.loop = stream->open.loop = stream->deadline.loop = loop;
+}
+
+/* task: what was received and not consumed is presented again. */
+static void arrive(struct task *task)
+{
+    struct parcel *parcel = container_of(task, struct parcel, task);
+    struct stream *stream = parcel->stream;
+    stream->loop->opened++;
+    stream->parcel = NULL;
+    parcel->on_arrive(parcel->owner, stream);
+    free(parcel);
+    if (stream->state != STREAM_OPEN)
+        return;
+    stream->must_repeat = true;
+    stream_wake(stream);
+    stream_send(stream);
+}
+
+/* It has no owner on the way, so it reads nothing and reports nothing. */
+void stream_move(struct stream *stream, struct loop *to, accept_fn *on_arrive, void *owner)
+{
+    struct parcel *parcel = malloc(sizeof *parcel);
+    CHECK(parcel && stream->state == STREAM_OPEN && stream->events);
+    *parcel = (struct parcel){{.run = arrive}, stream, on_arrive, owner};
+    stream->parcel = parcel;
+    stream_set_owner(stream, NULL, NULL);
+    sim_unschedule(&stream->read);
+    list_remove(&stream->dirty);
+    set_loop(stream, to);
+    loop_post(to, &parcel->task);
 }
 
 void stream_set_owner(struct stream *stream, const struct stream_events *events, void *owner)
@@ -790,6 +838,11 @@ void sim_streams_orphan(struct loop *loop)
         next = link->next;
         if (stream->loop != loop)
             continue;
+        if (stream->parcel) {
+            loop->opened++;
+            stream_abort(stream);
+            continue;
+        }
         CHECK(stream->state == STREAM_CLOSING);
         stream->loop = NULL;
         stream->flush.loop = stream->deadline.loop = NULL;

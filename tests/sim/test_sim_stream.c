@@ -22,7 +22,8 @@ enum { SEEDS = 1000, CLIENTS = 4, FRAME = 7, STEPS_MAX = 2000000, JOBS = 10 };
 
 struct end {
     struct stream *stream;
-    struct timer *timer; /* client: sends, pauses, resumes */
+    struct timer *timer; /* client: sends, pauses, resumes; server: moves it */
+    bool is_moving;
     uint64_t sent;
     uint64_t received; /* bytes received, each compared with the pattern */
     uint64_t goal;
@@ -33,6 +34,7 @@ struct end {
 
 static struct loop *client_loop;
 static struct loop *server_loop;
+static struct loop *other_loop; /* of the server too */
 static struct listener *listener;
 static struct end clients[CLIENTS];
 static struct end servers[CLIENTS];
@@ -78,12 +80,34 @@ static void on_server_end(void *owner, int err)
 static const struct stream_events server_events = {
     .on_data = on_request, .on_end = on_server_end, .on_drain = on_server_drain};
 
+static void on_arrive(void *owner, struct stream *stream)
+{
+    struct end *end = owner;
+    end->is_moving = false;
+    end->stream = stream;
+    stream_set_owner(stream, &server_events, end);
+}
+
+static void move_end(void *owner)
+{
+    struct end *end = owner;
+    struct stream *stream = end->stream;
+    if (!stream)
+        return;
+    end->is_moving = true;
+    end->stream = NULL;
+    stream_move(stream, other_loop, on_arrive, end);
+}
+
+/* Some streams move to the other loop once, with what was received and is not sent yet. */
 static void on_accept(void *owner, struct stream *stream)
 {
     (void)owner;
     CHECK(server_count < CLIENTS);
     struct end *end = &servers[server_count++];
-    *end = (struct end){.stream = stream};
+    *end = (struct end){.stream = stream, .timer = timer_new(server_loop, move_end, end)};
+    if (sim_random(2))
+        timer_start(end->timer, sim_random(20), 0);
     stream_set_owner(stream, &server_events, end);
 }
 
@@ -159,6 +183,7 @@ static void world_start(uint64_t seed)
     sim_knobs_shuffle();
     sim_set_host("b");
     server_loop = loop_new();
+    other_loop = loop_new();
     struct listen_options options = {.address = "b:1", .backlog = 16};
     int fd = listen_bind(&options, error, sizeof(error));
     CHECK(fd >= 0);
@@ -188,7 +213,7 @@ static bool clients_are_gone(void *owner)
 static bool all_are_gone(void *owner)
 {
     for (int i = 0; i < server_count; i++) {
-        if (servers[i].stream)
+        if (servers[i].stream || servers[i].is_moving)
             return false;
     }
     return clients_are_gone(owner);
@@ -200,10 +225,15 @@ static uint64_t world_end(void)
     for (int i = 0; i < server_count; i++) {
         if (servers[i].stream)
             stream_abort(servers[i].stream);
+        if (servers[i].timer)
+            timer_free(servers[i].timer);
     }
     listener_free(listener);
     loop_free(client_loop);
     loop_free(server_loop);
+    if (other_loop)
+        loop_free(other_loop);
+    other_loop = NULL;
     uint64_t hash = sim_hash();
     sim_fini();
     return hash;
