@@ -18,6 +18,10 @@
  * does not. */
 enum { PENDING_MAX = STREAM_HIGH_WATER };
 
+/* Twice so many bytes of records may be sent and not acknowledged, and one record: the other copy holds them in memory until they are
+ * on its disk. */
+enum { WINDOW_HALF = 8 << 20 };
+
 /* The next record, read and not sent yet. */
 struct held_record {
     bool is_there;
@@ -32,6 +36,8 @@ struct replica_send {
     struct held_record held;
     struct consensus_message offer; /* the newest APPEND; kind 0: none since the drop */
     uint64_t begin, written, upto;  /* as drawn in the header */
+    uint64_t half_index; /* the records up to here belong to the first half of the window */
+    uint64_t half_bytes; /* of the records in the second half */
     uint64_t applied;
     bool is_due;      /* the offer's commit index and time were not sent yet */
     bool was_refused; /* what was written after a refused APPEND is lost */
@@ -58,6 +64,7 @@ void replica_send_drop(struct replica_send *send)
     forget_cursor(send);
     send->offer = (struct consensus_message){0};
     send->begin = send->written = send->upto = 0;
+    send->half_index = send->half_bytes = 0;
     send->is_due = send->was_refused = send->has_failed = false;
 }
 
@@ -192,6 +199,7 @@ static uint32_t gather_records(struct replica_send *send, struct out *out)
            hold_record(send, send->written + count + 1) &&
            out->bytes + send->held.bytes.len <= REPLICA_RECORDS_BYTES) {
         message_put_bytes(out, send->held.bytes);
+        send->half_bytes += send->held.bytes.len;
         send->held.is_there = false;
         count++;
     }
@@ -244,12 +252,32 @@ static bool post_part(struct replica_send *send)
     if (peer_link_post_out(send->options.link, PEER_REPLICA_PART, &out) != PEER_SENT)
         return false;
     held->parted += part.bytes.len;
+    send->half_bytes += part.bytes.len;
     return true;
+}
+
+static uint64_t acknowledged(const struct replica_send *send)
+{
+    const struct consensus *core = send->options.core;
+    for (unsigned i = 0; i < core->members.count; i++)
+        if (core->members.list[i].id == send->offer.to)
+            return core->progress[i].match;
+    return 0;
+}
+
+/* The second half becomes the first one when the first one is acknowledged. */
+static bool has_window(struct replica_send *send)
+{
+    if (acknowledged(send) >= send->half_index || send->written < send->half_index) {
+        send->half_index = send->written;
+        send->half_bytes = 0;
+    }
+    return send->half_bytes < WINDOW_HALF || send->held.parted;
 }
 
 static bool post_next(struct replica_send *send)
 {
-    if (send->written == send->upto || !hold_record(send, send->written + 1))
+    if (send->written == send->upto || !has_window(send) || !hold_record(send, send->written + 1))
         return false;
     return is_long(&send->held) ? post_part(send) : post_records(send);
 }
