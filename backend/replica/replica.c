@@ -3,6 +3,7 @@
 #include "backend/replica/replica_inner.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/log.h"
 #include "shared/net/stream.h"
 
 #include <stdio.h>
@@ -102,7 +103,30 @@ static void on_drain(void *owner, uint64_t id)
     replica_plan_turn_end(owner);
 }
 
+/* The copy would send the same again and again on the next connection: what it sends is said once. */
+static void refuse_frame(struct replica *replica, struct peer_incoming *incoming,
+                         enum replica_received why)
+{
+    incoming->is_broken = true;
+    if (!replica->net.has_refused)
+        log_event(
+            LOG_ERROR, "replica_refused", "address=%s reason=" LOG_QUOTED, incoming->peer.address,
+            why == REPLICA_NEWER_DATA ? "a record has a data format that this release does not have"
+                                      : "a message is not valid");
+    replica->net.has_refused = true;
+}
+
 /* Frames for a copy that takes part in nothing are lost. */
+static void take_frame(struct replica *replica, struct peer_incoming *incoming,
+                       const struct peer_frame *frame, uint64_t from)
+{
+    if (!replica->has_core)
+        return;
+    enum replica_received result = replica_peers_take(replica->net.peers, incoming, frame, from);
+    if (result != REPLICA_RECEIVED)
+        refuse_frame(replica, incoming, result);
+}
+
 static struct refusal handle_copy_frame(void *owner, struct peer_incoming *incoming,
                                         const struct peer_frame *frame, uint64_t from)
 {
@@ -111,8 +135,8 @@ static struct refusal handle_copy_frame(void *owner, struct peer_incoming *incom
     bool is_known = true;
     if (frame->kind != PEER_REPLICA_CORE && frame->kind != PEER_REPLICA_PART)
         is_known = snapshots->handle && snapshots->handle(snapshots->owner, incoming, frame);
-    else if (replica->has_core && !replica_peers_take(replica->net.peers, incoming, frame, from))
-        incoming->is_broken = true;
+    else
+        take_frame(replica, incoming, frame, from);
     return is_known ? NO_REFUSAL : REFUSAL(OTHER, "unknown request");
 }
 

@@ -96,6 +96,7 @@ struct replica_net {
     struct replica_links *links;
     struct replica_peers *peers; /* NULL: no core has run */
     bool must_free_peers;
+    bool has_refused; /* a frame of another copy, which was logged */
 };
 
 struct replica_timing {

@@ -170,10 +170,13 @@ static void receiver_free(struct receiver *receiver)
     free(receiver);
 }
 
-bool replica_peers_take(struct replica_peers *peers, const struct peer_incoming *incoming,
-                        const struct peer_frame *frame, uint64_t from)
+enum replica_received replica_peers_take(struct replica_peers *peers,
+                                         const struct peer_incoming *incoming,
+                                         const struct peer_frame *frame, uint64_t from)
 {
     struct receiver *receiver = receiver_of(peers, incoming);
+    if (!from) /* it has not said which copy it is */
+        return REPLICA_RECEIVED;
     if (!receiver)
         receiver = receiver_new(peers, incoming);
     receiver->from = from;

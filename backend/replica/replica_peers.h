@@ -43,8 +43,9 @@ void replica_peers_drop(struct replica_peers *peers);
 void replica_peers_down(struct replica_peers *peers, uint64_t id);
 /* The data have all records up to `applied`. */
 void replica_peers_note_applied(struct replica_peers *peers, uint64_t applied);
-/* Takes a REPLICA_CORE or REPLICA_PART from the copy `from`. False: no copy sends this, so the connection is to be closed. */
-bool replica_peers_take(struct replica_peers *peers, const struct peer_incoming *incoming,
-                        const struct peer_frame *frame, uint64_t from);
+/* Takes a REPLICA_CORE or REPLICA_PART from the copy `from`; 0: it has not said which one it is, so the frame is dropped. */
+enum replica_received replica_peers_take(struct replica_peers *peers,
+                                         const struct peer_incoming *incoming,
+                                         const struct peer_frame *frame, uint64_t from);
 /* The connection has ended. */
 void replica_peers_closed(struct replica_peers *peers, const struct peer_incoming *incoming);

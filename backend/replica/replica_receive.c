@@ -69,20 +69,20 @@ static void join_part(struct replica_receive *receive, const struct replica_part
 }
 
 /* The first part of a record may come at any time: the leader has begun again. */
-bool replica_receive_part(struct replica_receive *receive, struct bytes payload)
+enum replica_received replica_receive_part(struct replica_receive *receive, struct bytes payload)
 {
     struct replica_part part;
     if (!replica_part_read(payload, &part))
-        return false;
+        return REPLICA_NONSENSE;
     if (!is_of_our_group(receive, &part.group))
-        return true;
+        return REPLICA_RECEIVED;
     if (!part.offset)
         forget_parts(receive);
     else if (!is_next_part(receive, &part))
-        return false;
+        return REPLICA_NONSENSE;
     join_part(receive, &part);
     receive->options.on_part(receive->options.owner, part.from, part.term);
-    return true;
+    return REPLICA_RECEIVED;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------- */
@@ -98,37 +98,43 @@ struct consensus_members replica_core_members(const struct members *members, uin
 }
 
 /* Is the record what its message says? Fills *members if it is one of the members; else their count is 0. */
-static bool read_heard_record(struct bytes record, uint64_t index, uint64_t term,
-                              struct consensus_members *members)
+static enum replica_received read_heard_record(struct bytes record, uint64_t index, uint64_t term,
+                                               struct consensus_members *members)
 {
     struct effects_header header;
     struct effects_reader reader;
     struct members row;
     members->count = 0;
-    if (effects_open(record, &header, &reader) != EFFECTS_READ || header.index != index ||
-        header.term != term)
-        return false;
+    enum effects_read read = effects_open(record, &header, &reader);
+    if (read != EFFECTS_READ)
+        return read == EFFECTS_NEWER ? REPLICA_NEWER_DATA : REPLICA_NONSENSE;
+    if (header.index != index || header.term != term)
+        return REPLICA_NONSENSE;
     if (header.type != EFFECTS_MEMBERS)
-        return true;
+        return REPLICA_RECEIVED;
     if (!members_of_record(record, &row))
-        return false;
+        return REPLICA_NONSENSE;
     *members = replica_core_members(&row, index);
-    return true;
+    return REPLICA_RECEIVED;
 }
 
 /* One event: the message up to its end, or to a record of the members. Moves *message and *rest behind it. */
-static bool hear_part(struct replica_receive *receive, const struct replica_core *core,
-                      struct consensus_message *message, struct bytes *rest, uint32_t *left)
+static enum replica_received hear_part(struct replica_receive *receive,
+                                       const struct replica_core *core,
+                                       struct consensus_message *message, struct bytes *rest,
+                                       uint32_t *left)
 {
     struct consensus_members members = {0};
     struct bytes record, records = *rest;
     bool is_in_parts;
     message->count = 0;
     while (*left && !members.count) {
-        if (!replica_record_next(rest, &record, &is_in_parts) ||
-            !read_heard_record(record, message->index + message->count + 1, message->records_term,
-                               &members))
-            return false;
+        if (!replica_record_next(rest, &record, &is_in_parts))
+            return REPLICA_NONSENSE;
+        enum replica_received read = read_heard_record(record, message->index + message->count + 1,
+                                                       message->records_term, &members);
+        if (read != REPLICA_RECEIVED)
+            return read;
         message->count++;
         (*left)--;
     }
@@ -141,19 +147,19 @@ static bool hear_part(struct replica_receive *receive, const struct replica_core
     receive->options.on_heard(receive->options.owner, &heard);
     message->index += message->count;
     message->index_term = message->records_term;
-    return true;
+    return REPLICA_RECEIVED;
 }
 
-static bool hear(struct replica_receive *receive, const struct replica_core *core)
+static enum replica_received hear(struct replica_receive *receive, const struct replica_core *core)
 {
     struct consensus_message message = core->message;
     struct bytes rest = core->records;
     uint32_t left = message.count;
+    enum replica_received result;
     do {
-        if (!hear_part(receive, core, &message, &rest, &left))
-            return false;
-    } while (left);
-    return true;
+        result = hear_part(receive, core, &message, &rest, &left);
+    } while (left && result == REPLICA_RECEIVED);
+    return result;
 }
 
 static bool is_in_parts(const struct replica_core *core)
@@ -164,27 +170,27 @@ static bool is_in_parts(const struct replica_core *core)
 }
 
 /* The record of the message is the one that was joined. */
-static bool hear_joined(struct replica_receive *receive, struct replica_core *core)
+static enum replica_received hear_joined(struct replica_receive *receive, struct replica_core *core)
 {
     const struct replica_part *part = &receive->part;
     bool is_whole = part->total && receive->joined_bytes == part->total &&
                     part->index == core->message.index + 1 && part->term == core->message.term &&
                     part->from == core->message.from;
     if (!is_whole)
-        return false;
+        return REPLICA_NONSENSE;
     put_le32(receive->joined, (uint32_t)receive->joined_bytes);
     core->records = (struct bytes){receive->joined, LENGTH_BYTES + receive->joined_bytes};
-    bool is_good = hear(receive, core);
+    enum replica_received result = hear(receive, core);
     forget_parts(receive);
-    return is_good;
+    return result;
 }
 
-bool replica_receive_core(struct replica_receive *receive, struct bytes payload)
+enum replica_received replica_receive_core(struct replica_receive *receive, struct bytes payload)
 {
     struct replica_core core;
     if (!replica_core_read(payload, &core))
-        return false;
+        return REPLICA_NONSENSE;
     if (!is_of_our_group(receive, &core.group) || core.message.to != receive->options.id)
-        return true;
+        return REPLICA_RECEIVED;
     return is_in_parts(&core) ? hear_joined(receive, &core) : hear(receive, &core);
 }

@@ -35,8 +35,14 @@ struct replica_receive_options {
 struct replica_receive *replica_receive_new(const struct replica_receive_options *options);
 /* Not to be called inside on_heard and on_part. NULL is allowed. */
 void replica_receive_free(struct replica_receive *receive);
-/* Takes the payload of a REPLICA_CORE or REPLICA_PART. False: no copy sends this, so the connection is to be closed. */
-bool replica_receive_core(struct replica_receive *receive, struct bytes payload);
-bool replica_receive_part(struct replica_receive *receive, struct bytes payload);
+enum replica_received {
+    REPLICA_RECEIVED,
+    REPLICA_NONSENSE,   /* no copy sends this, so the connection is to be closed */
+    REPLICA_NEWER_DATA, /* a record is of a data format that this release does not have */
+};
+
+/* Takes the payload of a REPLICA_CORE or REPLICA_PART. */
+enum replica_received replica_receive_core(struct replica_receive *receive, struct bytes payload);
+enum replica_received replica_receive_part(struct replica_receive *receive, struct bytes payload);
 /* The members of the row as the core has them, of the record `index`. */
 struct consensus_members replica_core_members(const struct members *members, uint64_t index);

@@ -255,10 +255,11 @@ static struct refusal handle(void *owner, struct peer_incoming *incoming,
         connection = connection_begin(side, incoming);
     bool is_core = frame->kind == PEER_REPLICA_CORE;
     CHECK(is_core || frame->kind == PEER_REPLICA_PART);
-    bool is_good = is_core ? replica_receive_core(connection->receive, frame->payload)
-                           : replica_receive_part(connection->receive, frame->payload);
-    CHECK(is_good || is_faulty);
-    side->must_cut |= !is_good;
+    enum replica_received result = is_core
+                                       ? replica_receive_core(connection->receive, frame->payload)
+                                       : replica_receive_part(connection->receive, frame->payload);
+    CHECK(result == REPLICA_RECEIVED || is_faulty);
+    side->must_cut |= result != REPLICA_RECEIVED;
     return NO_REFUSAL;
 }
 

@@ -252,7 +252,7 @@ static struct bytes records_of(uint64_t first, unsigned count, uint64_t term, ui
 START_TEST(a_record_of_the_members_ends_its_event)
 {
     struct bytes records = records_of(9, 4, 4, 10);
-    ck_assert(replica_receive_core(receive, core_bytes(8, 4, records)));
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(8, 4, records)), REPLICA_RECEIVED);
     ck_assert_uint_eq(heard.count, 2);
     ck_assert_uint_eq(heard.event[0].message.index, 8);
     ck_assert_uint_eq(heard.event[0].message.count, 2);
@@ -269,7 +269,8 @@ END_TEST
 
 START_TEST(a_heartbeat_is_one_event)
 {
-    ck_assert(replica_receive_core(receive, core_bytes(8, 0, (struct bytes){0})));
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(8, 0, (struct bytes){0})),
+                     REPLICA_RECEIVED);
     ck_assert_uint_eq(heard.count, 1);
     ck_assert_uint_eq(heard.event[0].message.commit, 1);
 }
@@ -277,9 +278,26 @@ END_TEST
 
 START_TEST(a_record_with_another_index_or_term_ends_the_connection)
 {
-    ck_assert(!replica_receive_core(receive, core_bytes(8, 2, records_of(10, 2, 4, 0))));
-    ck_assert(!replica_receive_core(receive, core_bytes(8, 2, records_of(9, 2, 3, 0))));
-    ck_assert(!replica_receive_core(receive, core_bytes(8, 1, BYTES("\1\0\0\0a"))));
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(8, 2, records_of(10, 2, 4, 0))),
+                     REPLICA_NONSENSE);
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(8, 2, records_of(9, 2, 3, 0))),
+                     REPLICA_NONSENSE);
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(8, 1, BYTES("\1\0\0\0a"))),
+                     REPLICA_NONSENSE);
+    ck_assert_uint_eq(heard.count, 0);
+}
+END_TEST
+
+START_TEST(a_record_of_a_newer_release_is_told_from_nonsense)
+{
+    struct bytes records = records_of(9, 1, 4, 0);
+    char copy[200];
+    ck_assert(records.len < sizeof copy);
+    memcpy(copy, records.data, records.len);
+    copy[4] = EFFECTS_FORMAT + 1;
+    ck_assert_int_eq(
+        replica_receive_core(receive, core_bytes(8, 1, (struct bytes){copy, records.len})),
+        REPLICA_NEWER_DATA);
     ck_assert_uint_eq(heard.count, 0);
 }
 END_TEST
@@ -289,15 +307,15 @@ START_TEST(frames_of_another_group_or_for_another_copy_are_dropped)
     struct replica_core core = core_of(8, 0, (struct bytes){0});
     core.group.generation++;
     replica_core_write(&core, &out);
-    ck_assert(replica_receive_core(receive, written()));
+    ck_assert_int_eq(replica_receive_core(receive, written()), REPLICA_RECEIVED);
     core.group.generation--;
     core.message.to = OWN_ID + 1;
     replica_core_write(&core, &out);
-    ck_assert(replica_receive_core(receive, written()));
+    ck_assert_int_eq(replica_receive_core(receive, written()), REPLICA_RECEIVED);
     struct replica_part part = part_of(0, 1, BYTES("x"));
     part.group.group++;
     replica_part_write(&part, &out);
-    ck_assert(replica_receive_part(receive, written()));
+    ck_assert_int_eq(replica_receive_part(receive, written()), REPLICA_RECEIVED);
     ck_assert_uint_eq(heard.count + heard.parts, 0);
 }
 END_TEST
@@ -310,7 +328,7 @@ static struct bytes long_record(size_t len)
     return (struct bytes){record.data + 4, record.len - 4};
 }
 
-static bool send_part(struct bytes record, size_t from, size_t to)
+static enum replica_received send_part(struct bytes record, size_t from, size_t to)
 {
     return replica_receive_part(
         receive, part_bytes(from, record.len, (struct bytes){record.data + from, to - from}));
@@ -321,27 +339,29 @@ static bool send_part(struct bytes record, size_t from, size_t to)
 START_TEST(parts_are_joined)
 {
     struct bytes record = long_record(10000);
-    ck_assert(send_part(record, 0, 50)); /* the leader begins again */
-    ck_assert(send_part(record, 0, 4000));
-    ck_assert(replica_receive_core(receive, core_bytes(8, 0, (struct bytes){0})));
-    ck_assert(send_part(record, 4000, record.len));
-    ck_assert(replica_receive_core(receive, core_bytes(8, 1, IN_PARTS)));
+    ck_assert_int_eq(send_part(record, 0, 50), REPLICA_RECEIVED); /* the leader begins again */
+    ck_assert_int_eq(send_part(record, 0, 4000), REPLICA_RECEIVED);
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(8, 0, (struct bytes){0})),
+                     REPLICA_RECEIVED);
+    ck_assert_int_eq(send_part(record, 4000, record.len), REPLICA_RECEIVED);
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(8, 1, IN_PARTS)), REPLICA_RECEIVED);
     ck_assert_uint_eq(heard.parts, 3);
     ck_assert_uint_eq(heard.count, 2);
     ck_assert_uint_eq(heard.event[1].record_bytes, 4 + record.len);
-    ck_assert(!replica_receive_core(receive, core_bytes(8, 1, IN_PARTS)));
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(8, 1, IN_PARTS)), REPLICA_NONSENSE);
 }
 END_TEST
 
 START_TEST(parts_with_a_gap_end_the_connection)
 {
     struct bytes record = long_record(10000);
-    ck_assert(!send_part(record, 50, 100));
-    ck_assert(send_part(record, 0, 50));
-    ck_assert(!send_part(record, 51, 100));
-    ck_assert(send_part(record, 50, 100));
-    ck_assert(!send_part(record, 50, 100));
-    ck_assert(!replica_receive_core(receive, core_bytes(8, 1, IN_PARTS))); /* not whole */
+    ck_assert_int_eq(send_part(record, 50, 100), REPLICA_NONSENSE);
+    ck_assert_int_eq(send_part(record, 0, 50), REPLICA_RECEIVED);
+    ck_assert_int_eq(send_part(record, 51, 100), REPLICA_NONSENSE);
+    ck_assert_int_eq(send_part(record, 50, 100), REPLICA_RECEIVED);
+    ck_assert_int_eq(send_part(record, 50, 100), REPLICA_NONSENSE);
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(8, 1, IN_PARTS)),
+                     REPLICA_NONSENSE); /* not whole */
     ck_assert_uint_eq(heard.count, 0);
 }
 END_TEST
@@ -349,9 +369,9 @@ END_TEST
 START_TEST(parts_of_another_record_end_the_connection)
 {
     struct bytes record = long_record(1000);
-    ck_assert(send_part(record, 0, record.len));
-    ck_assert(!replica_receive_core(receive, core_bytes(7, 1, IN_PARTS)));
-    ck_assert(replica_receive_core(receive, core_bytes(8, 1, IN_PARTS)));
+    ck_assert_int_eq(send_part(record, 0, record.len), REPLICA_RECEIVED);
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(7, 1, IN_PARTS)), REPLICA_NONSENSE);
+    ck_assert_int_eq(replica_receive_core(receive, core_bytes(8, 1, IN_PARTS)), REPLICA_RECEIVED);
 }
 END_TEST
 
@@ -366,6 +386,7 @@ int main(void)
     tcase_add_test(tests, a_record_of_the_members_ends_its_event);
     tcase_add_test(tests, a_heartbeat_is_one_event);
     tcase_add_test(tests, a_record_with_another_index_or_term_ends_the_connection);
+    tcase_add_test(tests, a_record_of_a_newer_release_is_told_from_nonsense);
     tcase_add_test(tests, frames_of_another_group_or_for_another_copy_are_dropped);
     tcase_add_test(tests, parts_are_joined);
     tcase_add_test(tests, parts_with_a_gap_end_the_connection);
