@@ -495,13 +495,15 @@ static void report_lost(struct replica *replica)
     }
 }
 
+/* Home may have trimmed records that it has not reported yet. */
 static void report_trimmed(struct replica *replica)
 {
-    uint64_t first = replica->gone_before;
+    uint64_t base = replica->gone_before - 1, committed = replica->core.committed;
+    if (!replica->gone_before)
+        return;
     replica->gone_before = 0;
-    if (first)
-        replica_step(replica,
-                     (struct consensus_event){.kind = CONSENSUS_TRIMMED, .index = first - 1});
+    replica_step(replica, (struct consensus_event){.kind = CONSENSUS_TRIMMED,
+                                                   .index = base < committed ? base : committed});
 }
 
 static void plan_tick(struct replica *replica)

@@ -16,6 +16,7 @@
 #include "shared/log.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { GREET_US = 2000000 };
@@ -171,10 +172,8 @@ static void start_when_due(struct replica *replica)
         (now_us < replica->start.greet_us && !have_all_said_hello(replica)))
         return;
     replica->start.due_us = 0;
-    replica->record.starts++;
     replica->record.election_us = replica->options.election_us;
     replica_group_save(replica, start_saved);
-    replica_group_say(replica);
 }
 
 /* A process with a longer E may have promised to grant nothing for so long. */
@@ -320,6 +319,46 @@ static bool may_propose(const struct replica *replica)
            core->serves_term == core->term && core->committed >= core->members.index;
 }
 
+static void propose(struct replica *replica, const struct members *members)
+{
+    replica->membership.proposed_us = clock_mono_us();
+    replica_note_propose(&replica->notes, replica->core.term, members);
+}
+
+static bool is_in_map(const struct replica *replica, struct bytes address)
+{
+    for (unsigned i = 0; i < replica->map.count; i++)
+        if (bytes_equal(bytes_of(replica->map.addresses[i]), address))
+            return true;
+    return false;
+}
+
+/* A copy with another id waits at the address of the member. */
+static bool is_replaced(const struct replica *replica, const struct member *member)
+{
+    char address[MEMBER_ADDRESS_MAX + 1];
+    (void)snprintf(address, sizeof address, "%.*s", (int)member->address.len, member->address.data);
+    const struct replica_hello *hello = replica_links_hello(replica->net.links, address);
+    return hello && hello->id && hello->id != member->id && hello->state == REPLICA_STATE_EMPTY;
+}
+
+/* A learner leaves whose disk was lost, or whose address a newer map does not have. */
+static void propose_removal(struct replica *replica)
+{
+    const struct members *named = &replica->membership.now.named;
+    uint64_t epoch = replica->map.epoch;
+    struct members members;
+    for (unsigned i = 0; i < named->count && may_propose(replica); i++) {
+        const struct member *member = &named->list[i];
+        bool is_gone = epoch > named->epoch && !is_in_map(replica, member->address);
+        if (member->kind != MEMBER_LEARNER || epoch < named->epoch ||
+            !(is_gone || is_replaced(replica, member)))
+            continue;
+        replica_members_without(&replica->membership.now, member->id, epoch, &members);
+        propose(replica, &members);
+    }
+}
+
 /* A copy that waits at an address of the map becomes a learner, one at a time. */
 static void propose_learner(struct replica *replica)
 {
@@ -327,11 +366,9 @@ static void propose_learner(struct replica *replica)
     for (unsigned i = 0; i < replica->map.count && may_propose(replica); i++) {
         const struct replica_hello *hello =
             replica_links_hello(replica->net.links, replica->map.addresses[i]);
-        if (!hello ||
-            !replica_members_with(&replica->membership.now, hello, replica->map.epoch, &members))
-            continue;
-        replica->membership.proposed_us = clock_mono_us();
-        replica_note_propose(&replica->notes, replica->core.term, &members);
+        if (hello &&
+            replica_members_with(&replica->membership.now, hello, replica->map.epoch, &members))
+            propose(replica, &members);
     }
 }
 
@@ -385,15 +422,23 @@ bool replica_group_read(struct replica *replica, char *error, size_t size)
 /* A copy whose data may be overwritten waits for a leader, under an id of its own. */
 static void begin_joining(struct replica *replica)
 {
-    replica->record = (struct replica_record){.id = random_id()};
+    replica->record = (struct replica_record){.id = random_id(), .starts = 1};
     term_runs_init(&replica->start.found.runs, 0, 0);
     if (make_file(replica))
         replica->phase = REPLICA_PHASE_JOINING;
 }
 
+/* replica_saved_fn: a hello has the number of this start, which no later one has. */
+static void begin_saved(void *owner)
+{
+    struct replica *replica = owner;
+    replica_group_set_phase(replica, replica->phase);
+}
+
 void replica_group_begin(struct replica *replica)
 {
-    if (replica->disk.file)
+    bool has_file = replica->disk.file != NULL;
+    if (has_file)
         open_save(replica);
     else if (replica->phase == REPLICA_PHASE_NONE && replica->options.state == REPLICA_STATE_EMPTY)
         begin_joining(replica);
@@ -402,7 +447,12 @@ void replica_group_begin(struct replica *replica)
         replica_members_set(&replica->membership.now, &replica->start.found.named.named);
         plan_start(replica);
     }
-    replica_group_set_phase(replica, replica->phase);
+    if (has_file) {
+        replica->record.starts++;
+        replica_group_save(replica, begin_saved);
+    } else {
+        replica_group_set_phase(replica, replica->phase);
+    }
 }
 
 void replica_group_tick(struct replica *replica)
@@ -411,5 +461,6 @@ void replica_group_tick(struct replica *replica)
     replica_fetch_when_due(replica);
     replica_check_announced(replica);
     start_when_due(replica);
+    propose_removal(replica);
     propose_learner(replica);
 }

@@ -72,3 +72,14 @@ bool replica_members_with(const struct replica_members *members, const struct re
     to->list[to->count++] = (struct member){hello->id, MEMBER_LEARNER, hello->address};
     return true;
 }
+
+void replica_members_without(const struct replica_members *members, uint64_t id, uint64_t epoch,
+                             struct members *to)
+{
+    *to = members->named;
+    to->epoch = epoch;
+    to->count = 0;
+    for (unsigned i = 0; i < members->named.count; i++)
+        if (members->named.list[i].id != id)
+            to->list[to->count++] = members->named.list[i];
+}

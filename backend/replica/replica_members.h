@@ -30,3 +30,6 @@ bool replica_members_is_alone(const struct replica_members *members, uint64_t id
  * not join, its address is that of a member, or there is no room. The addresses are borrowed. */
 bool replica_members_with(const struct replica_members *members, const struct replica_hello *hello,
                           uint64_t epoch, struct members *to);
+/* Fills *to with these members but `id`, which is one of them, for a map of `epoch`. The addresses are borrowed. */
+void replica_members_without(const struct replica_members *members, uint64_t id, uint64_t epoch,
+                             struct members *to);

@@ -5,7 +5,7 @@
  *                                 └─ … c                                          b: EMPTY ─► JOINING ─► FOLLOWING
  *
  * The home of the leader writes its records itself, and says so (replica_logged). Processes end at any time: while the group is founded,
- * between a record and the word of it, between the snapshot and its installation. In the end all have the same log, byte for byte. Then a
+ * between a record and the word of it, between the snapshot and its installation. Disks of followers are replaced. In the end all have the same log, byte for byte. Then a
  * is gone, b is made the group of the next generation, and when a comes back it serves no more.
  *
  *   test_replica_join [--seed N] …      sim_seeds.h
@@ -136,22 +136,41 @@ static uint64_t write_record(struct copy *copy, struct effects *effects, uint64_
     return index;
 }
 
-static void write_batch(struct copy *copy)
+/* The core has not heard of the newest records that the log does not have any more. */
+static void trim(struct copy *copy, uint64_t index)
+{
+    char error[200];
+    storage_applied(copy->of.storage, index);
+    CHECK(storage_flush(copy->of.storage, error, sizeof error) == OK);
+}
+
+static uint64_t write_value(struct copy *copy, uint64_t term)
 {
     char value[300];
     size_t len = 1 + sim_random(sizeof value);
-    uint64_t term = copy->role.term;
-    if (copy->role.phase != REPLICA_PHASE_SERVING || copy->served_term != term ||
-        world.batches == BATCHES_MAX || !replica_may_serve(copy->of.replica, sim_now_us()))
-        return;
-    world.batches++;
     memset(value, (int)sim_random(256), len);
     struct effects *effects = effects_new();
     effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH});
     effects_put(effects, CF_DATA, BYTES("x"), (struct bytes){value, len});
     uint64_t index = write_record(copy, effects, term);
-    replica_logged(copy->of.replica, index, term, NULL);
     effects_free(effects);
+    world.batches++;
+    return index;
+}
+
+/* Some records, and then the word of them. */
+static void write_batches(struct copy *copy)
+{
+    uint64_t term = copy->role.term, last = 0, count = 1 + sim_random(3);
+    if (copy->role.phase != REPLICA_PHASE_SERVING || copy->served_term != term ||
+        world.batches >= BATCHES_MAX || !replica_may_serve(copy->of.replica, sim_now_us()))
+        return;
+    for (uint64_t i = 0; i < count; i++)
+        last = write_value(copy, term);
+    if (sim_random(10) == 0)
+        trim(copy, last);
+    for (uint64_t i = count; i-- > 0;)
+        replica_logged(copy->of.replica, last - i, term, NULL);
 }
 
 /* ---- home -------------------------------------------------------------------------------------- */
@@ -173,26 +192,7 @@ static void on_role(void *owner, const struct replica_role *role)
     serve_when_applied(copy);
 }
 
-static void on_committed(void *owner, uint64_t index)
-{
-    struct copy *copy = owner;
-    char error[200];
-    uint64_t at = copy->committed;
-    struct bytes record;
-    struct wal_cursor *cursor = wal_cursor_new_weak(storage_wal(copy->of.storage), at + 1);
-    CHECK(cursor);
-    while (at < index) {
-        CHECK(wal_cursor_next(cursor, &at, &record, error, sizeof error) == OK);
-        see_committed(copy, at, record);
-    }
-    wal_cursor_free(cursor);
-    copy->committed = at;
-    storage_commit(copy->of.storage, at);
-    replica_applied(copy->of.replica, at);
-    serve_when_applied(copy);
-}
-
-/* The founding record's row is in a file before anything can happen, so that each start finds a store with copies. */
+/* Rows of the members are in a file before anything can happen, so that each start finds them, whatever was trimmed. */
 static void apply_row(struct copy *copy, struct bytes record, uint64_t index)
 {
     char error[200];
@@ -205,6 +205,34 @@ static void apply_row(struct copy *copy, struct bytes record, uint64_t index)
     CHECK(storage_flush(copy->of.storage, error, sizeof error) == OK);
 }
 
+static bool is_of_members(struct bytes record)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    return effects_open(record, &header, &reader) == EFFECTS_READ && header.type == EFFECTS_MEMBERS;
+}
+
+static void on_committed(void *owner, uint64_t index)
+{
+    struct copy *copy = owner;
+    char error[200];
+    uint64_t at = copy->committed;
+    struct bytes record;
+    struct wal_cursor *cursor = wal_cursor_new_weak(storage_wal(copy->of.storage), at + 1);
+    CHECK(cursor);
+    while (at < index) {
+        CHECK(wal_cursor_next(cursor, &at, &record, error, sizeof error) == OK);
+        see_committed(copy, at, record);
+        if (is_of_members(record))
+            apply_row(copy, record, at);
+    }
+    wal_cursor_free(cursor);
+    copy->committed = at;
+    storage_commit(copy->of.storage, at);
+    replica_applied(copy->of.replica, at);
+    serve_when_applied(copy);
+}
+
 static void on_propose(void *owner, uint64_t term, const struct members *members)
 {
     struct copy *copy = owner;
@@ -213,8 +241,7 @@ static void on_propose(void *owner, uint64_t term, const struct members *members
     effects_begin(effects, &(struct effects_header){.type = EFFECTS_MEMBERS});
     effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_MEMBERS), members_row_write(&arena, members));
     uint64_t index = write_record(copy, effects, term);
-    if (members->count == 1)
-        apply_row(copy, effects_bytes(effects), index);
+    apply_row(copy, effects_bytes(effects), index);
     replica_logged(copy->of.replica, index, term, members);
     effects_free(effects);
 }
@@ -327,12 +354,9 @@ static void crash_copy(struct copy *copy)
 }
 
 /* A fresh store has a record of its own. */
-static void new_copy(unsigned at)
+static void make_store(struct copy *copy)
 {
-    struct copy *copy = &world.copies[at];
     char error[200];
-    *copy = (struct copy){.state = at ? REPLICA_STATE_EMPTY : REPLICA_STATE_NONE};
-    sim_replica_new(&copy->of, at, &world.relays);
     sim_replica_open_storage(&copy->of, world.env);
     struct effects *effects = effects_new();
     effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH});
@@ -341,7 +365,23 @@ static void new_copy(unsigned at)
     effects_free(effects);
     storage_close(copy->of.storage);
     copy->of.storage = NULL;
+}
+
+static void new_copy(unsigned at)
+{
+    struct copy *copy = &world.copies[at];
+    *copy = (struct copy){.state = at ? REPLICA_STATE_EMPTY : REPLICA_STATE_NONE};
+    sim_replica_new(&copy->of, at, &world.relays);
+    make_store(copy);
     start_copy(copy);
+}
+
+/* Its disk is replaced: it joins under another id. */
+static void lose_disk(struct copy *copy)
+{
+    crash_copy(copy);
+    (void)snprintf(copy->of.dir, sizeof copy->of.dir, "%s.%u", copy->of.name, ++world.snapshots);
+    make_store(copy);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------- */
@@ -358,7 +398,7 @@ static void tend(struct copy *copy)
     if (copy->must_install)
         install(copy);
     if (sim_random(2))
-        write_batch(copy);
+        write_batches(copy);
 }
 
 static void found_when_alone(void)
@@ -381,6 +421,10 @@ static void make_fault(void)
     struct copy *copy = &world.copies[sim_random(COPIES)];
     if (!copy->of.is_up)
         return;
+    if (copy != &world.copies[0] && sim_random(8) == 0) {
+        lose_disk(copy);
+        return;
+    }
     switch (sim_random(5)) {
     case 0:
         sim_cut(copy->of.name);
