@@ -2,6 +2,7 @@
 
 #include "backend/backup/counts.h"
 #include "backend/backup/database_map.h"
+#include "backend/context/hybrid_clock.h"
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "backend/storage/partition_store.h"
@@ -171,13 +172,41 @@ static void count_key(struct import *import, struct bytes space, uint16_t slot, 
 
 /* ---- importing rows ---- */
 
+/* The restored store goes on after the times of its backup. Times at the end of their range would leave none for new batches, and versions
+ * of collections would begin again at 0. */
+static const char *why_not_header(struct bytes value, struct batch_header *header)
+{
+    uint64_t latest_us = clock_wall_us() + HYBRID_AHEAD_US;
+    if (!decode_batch_header(value, header))
+        return "the batch header cannot be read";
+    if (header->hybrid > latest_us || header->version >> VERSION_SHIFT > latest_us)
+        return "a time in the batch header is more than 100 years ahead";
+    return NULL;
+}
+
+bool import_check_header(struct store *store, char *error, size_t size)
+{
+    struct slice value;
+    struct batch_header header;
+    int err = store_get(store, CF_SYSTEM, BYTES(SYSTEM_HEADER), &value);
+    const char *why = err == OK              ? why_not_header(slice_bytes(&value), &header)
+                      : err == ERR_NOT_FOUND ? NULL
+                                             : "the batch header cannot be read";
+    if (err == OK)
+        slice_release(&value);
+    if (why)
+        (void)snprintf(error, size, "%s", why);
+    return !why;
+}
+
 static bool import_system(struct import *import, enum cf cf, struct bytes key, struct bytes value)
 {
     struct batch_header header;
     database_map_note(import->maps, key, value);
     if (bytes_equal(key, BYTES(SYSTEM_HEADER))) {
-        if (!decode_batch_header(value, &header))
-            return set_import_error(import, "the batch header cannot be read");
+        const char *why = why_not_header(value, &header);
+        if (why)
+            return set_import_error(import, why);
         if (header.version > import->header.version)
             import->header.version = header.version;
         if (header.hybrid > import->header.hybrid)

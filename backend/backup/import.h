@@ -25,4 +25,6 @@ bool import_from(struct import *import, struct store *from, const bool *wanted, 
                  size_t size);
 /* Writes the rows that complete the store, and syncs. */
 bool import_end(struct import *import, char *error, size_t size);
+/* May a partition go on after the last batch of this store? False, and the reason in error[size]: its times are far in the future. */
+bool import_check_header(struct store *store, char *error, size_t size);
 uint64_t import_keys(const struct import *import);

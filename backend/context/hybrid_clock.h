@@ -29,6 +29,9 @@
 /* No time of another shard is so far after the wall clock. It is about 100 years, so that a machine that starts in 1970 hears others. */
 #define HYBRID_AHEAD_US ((uint64_t)100 * 366 * 24 * 3600 * 1000000)
 
+/* The version of a collection is a time in µs << VERSION_SHIFT. */
+enum { VERSION_SHIFT = 11 };
+
 struct hybrid_clock {
     uint64_t last;      /* of the newest closed batch */
     uint64_t announced; /* of the newest batch whose writes others may see */

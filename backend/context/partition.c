@@ -46,9 +46,6 @@ uint64_t partition_latency_target_us(const struct partition *partition)
     return (uint64_t)partition->snapshot->config.store_latency_target_ms * 1000;
 }
 
-/* A version is a time in µs << VERSION_SHIFT. */
-enum { VERSION_SHIFT = 11 };
-
 bool partition_hear_version(struct partition *partition, uint64_t version)
 {
     if (version >> VERSION_SHIFT > loop_wall_us(partition->loop) + HYBRID_AHEAD_US)

@@ -298,12 +298,13 @@ static bool copy_file(struct restore *restore, const struct source *source,
     return true;
 }
 
-/* The batches that the store has made after the backup may be gone. */
+/* The batches that the store has made after the backup may be gone, so its log gets another name. */
 static bool rename_log(struct restore *restore, const char *dir)
 {
     struct storage *storage =
         partition_store_open_raw(restore->env, restore->config, dir, REASON(restore));
-    bool good = storage && partition_store_rename_log(storage, REASON(restore));
+    bool good = storage && import_check_header(storage_store(storage), REASON(restore)) &&
+                partition_store_rename_log(storage, REASON(restore));
     if (storage)
         storage_close(storage);
     return good;
