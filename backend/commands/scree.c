@@ -62,7 +62,14 @@ static bool has_something(struct call *call, struct bytes key, enum command_grou
            type_rows[entry.meta.type].blocks == group;
 }
 
-/* SCREE AWAIT command timeout-ms key [key …]: replies the first key with something for the command, now or later. */
+/* Does the key end the search for the first key that has something? A key of another type does: the command replies WRONGTYPE. */
+static bool ends_search(struct call *call, struct bytes key)
+{
+    struct entry entry;
+    return keyspace_open(call, key, OPEN_QUIET, &entry) && entry.exists;
+}
+
+/* SCREE AWAIT command timeout-ms key [key …]: replies the first key that exists, or later one with something for the command. */
 void cmd_scree_await(struct call *call)
 {
     enum { NAME_AT = 2, TIMEOUT_AT, KEYS_AT };
@@ -81,7 +88,7 @@ void cmd_scree_await(struct call *call)
         return;
     }
     for (uint32_t i = 0; i < count && !call->failed; i++) {
-        if (has_something(call, keys[i], command->group)) {
+        if (ends_search(call, keys[i])) {
             reply_bulk(&call->reply, keys[i]);
             return;
         }

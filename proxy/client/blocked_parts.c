@@ -11,6 +11,8 @@
  * (2) AWAIT takes nothing. It replies at once if a key got something since the last TRY, so no wakeup is missed.
  * (3) When one shard has answered AWAIT, the waits at the others are ended. The next round begins when all have answered.
  * (4) Clients that wait on one shard only are served first, because the shard gives them the element itself.
+ * (5) After TRIES_MAX tries AWAIT looks for a key with something at all shards at once: a request may have a million keys, each on
+ *     another shard than the one before it. Of the keys that the shards name, the first one of the request is tried.
  *
  * With cross-slot = any other commands may have keys on several shards, too. One shard tries the whole command (SCREE
  * ACROSS SCREE TRY). When its reply is null:
@@ -37,7 +39,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PREFIX_WORDS = 2, AWAIT_WORDS = 4, LAST_WORDS = 4, ID_BYTES = 44 };
+enum { PREFIX_WORDS = 2, AWAIT_WORDS = 4, LAST_WORDS = 4, ID_BYTES = 44, TRIES_MAX = 64 };
 
 /* How the command is tried, and what waits. */
 enum search_kind {
@@ -54,7 +56,8 @@ struct search {
     uint32_t first;       /* argument of the first key */
     uint32_t count;       /* number of keys, which are consecutive arguments */
     uint32_t next;        /* the key with which the next try begins */
-    uint32_t timeout_at;  /* SEARCH_STREAMS: the argument of BLOCK */
+    uint32_t tries;
+    uint32_t timeout_at; /* SEARCH_STREAMS: the argument of BLOCK */
     struct {
         uint16_t slot;
         uint16_t part;     /* while it waits: the part of the request with its shard */
@@ -169,13 +172,15 @@ static void try_next(struct client *client, struct request *request)
     struct search *search = request_state(request, 0);
     uint32_t i = search->next;
     uint32_t shard = shard_of_key(client, search, i);
+    search->tries++;
     while (search->next < search->count && shard_of_key(client, search, search->next) == shard)
         search->next++;
     try_keys(client, request, i, search->next);
 }
 
-/* A shard has answered that this key has an element: tries this key. If it is empty by then, all keys are tried again. */
-static void try_ready(struct client *client, struct request *request, struct bytes key)
+/* Shards have answered that keys have an element, named[part]: tries the first of these keys. If it is empty by then, all keys are tried
+ * again. */
+static void try_ready(struct client *client, struct request *request, const struct bytes *named)
 {
     struct search *search = request_state(request, 0);
     const struct bytes *keys = request_argv(request) + search->first;
@@ -184,7 +189,7 @@ static void try_ready(struct client *client, struct request *request, struct byt
         try_across_again(client, request);
         return;
     }
-    while (i < search->count - 1 && !bytes_equal(keys[i], key))
+    while (i < search->count - 1 && !bytes_equal(keys[i], named[search->keys[i].part]))
         i++;
     search->next = 0;
     try_keys(client, request, i, i + 1);
@@ -226,108 +231,108 @@ static void send_wait(struct client *client, struct request *request, uint32_t i
     free(text);
 }
 
-/* Sends SCREE AWAIT with the keys of one shard. */
-static void send_await(struct client *client, struct request *request, uint32_t i, uint32_t shard,
-                       uint64_t timeout_ms)
-{
-    const struct search *search = request_state(request, 0);
-    const struct bytes *argv = request_argv(request);
-    char timeout[INT64_TEXT_MAX];
-    struct out out;
-    uint32_t argc = AWAIT_WORDS;
-    for (uint32_t key = 0; key < search->count; key++)
-        argc += shard_of_key(client, search, key) == shard;
-    out_init(&out);
-    out_printf(&out, "*%u\r\n", argc);
-    resp_write_word(&out, BYTES("SCREE"));
-    resp_write_word(&out, BYTES("AWAIT"));
-    resp_write_word(&out, search->kind == SEARCH_SOURCE ? BYTES("BLPOP") : argv[0]);
-    resp_write_word(&out,
-                    (struct bytes){timeout, number_format_int64(timeout, (int64_t)timeout_ms)});
-    for (uint32_t key = 0; key < search->count; key++)
-        if (shard_of_key(client, search, key) == shard)
-            resp_write_word(&out, argv[search->first + key]);
-    send_wait(client, request, i, shard, &out, argc);
-}
+/* The shards that have keys, and the requests that wait there, one for each part. */
+struct round {
+    uint32_t count;
+    uint16_t shards[SHARD_COUNT_MAX];
+    uint32_t keys[SHARD_COUNT_MAX]; /* their number */
+    struct out outs[SHARD_COUNT_MAX];
+};
 
-/* Sends XREAD or XREADGROUP with the streams of one shard. */
-static void send_stream_wait(struct client *client, struct request *request, uint32_t i,
-                             uint32_t shard, uint64_t timeout_ms)
-{
-    const struct search *search = request_state(request, 0);
-    const struct bytes *argv = request_argv(request);
-    char timeout[INT64_TEXT_MAX];
-    size_t timeout_len = number_format_int64(timeout, (int64_t)timeout_ms);
-    struct out out;
-    uint32_t argc = search->first;
-    for (uint32_t key = 0; key < search->count; key++)
-        argc += shard_of_key(client, search, key) == shard ? 2 : 0;
-    out_init(&out);
-    out_printf(&out, "*%u\r\n", argc);
-    for (uint32_t arg = 0; arg < search->first; arg++) {
-        bool is_timeout = arg == search->timeout_at;
-        resp_write_word(&out, is_timeout ? (struct bytes){timeout, timeout_len} : argv[arg]);
-    }
-    for (uint32_t list = 0; list < 2; list++) /* the streams, then their ids */
-        for (uint32_t key = 0; key < search->count; key++)
-            if (shard_of_key(client, search, key) == shard)
-                resp_write_word(&out, list ? id_of_stream(request, search, key)
-                                           : argv[search->first + key]);
-    send_wait(client, request, i, shard, &out, argc);
-}
-
-/* Makes a part of each shard that has keys: lists the shards, and returns their number. */
-static uint32_t list_shards(const struct client *client, struct search *search, uint16_t *shards)
+/* Makes a part of each shard that has keys. */
+static void list_shards(const struct client *client, struct search *search, struct round *round)
 {
     uint16_t part_after[SHARD_COUNT_MAX] = {0}; /* the part of each shard, plus one */
-    uint16_t count = 0;
+    round->count = 0;
     for (uint32_t i = 0; i < search->count; i++) {
         uint32_t shard = shard_of_key(client, search, i);
         if (!part_after[shard]) {
-            shards[count++] = (uint16_t)shard;
-            part_after[shard] = count;
+            round->shards[round->count] = (uint16_t)shard;
+            round->keys[round->count] = 0;
+            out_init(&round->outs[round->count]);
+            part_after[shard] = (uint16_t)++round->count;
         }
         search->keys[i].part = (uint16_t)(part_after[shard] - 1);
+        round->keys[part_after[shard] - 1]++;
     }
-    return count;
+}
+
+/* Writes SCREE AWAIT with the keys of each shard. All keys are passed once, however many shards there are. */
+static void write_awaits(struct request *request, struct round *round, struct bytes timeout)
+{
+    const struct search *search = request_state(request, 0);
+    const struct bytes *argv = request_argv(request);
+    for (uint32_t i = 0; i < round->count; i++) {
+        struct out *out = &round->outs[i];
+        out_printf(out, "*%u\r\n", AWAIT_WORDS + round->keys[i]);
+        resp_write_word(out, BYTES("SCREE"));
+        resp_write_word(out, BYTES("AWAIT"));
+        resp_write_word(out, search->kind == SEARCH_SOURCE ? BYTES("BLPOP") : argv[0]);
+        resp_write_word(out, timeout);
+    }
+    for (uint32_t key = 0; key < search->count; key++)
+        resp_write_word(&round->outs[search->keys[key].part], argv[search->first + key]);
+}
+
+/* Writes XREAD or XREADGROUP with the streams of each shard. */
+static void write_stream_waits(struct request *request, struct round *round, struct bytes timeout)
+{
+    const struct search *search = request_state(request, 0);
+    const struct bytes *argv = request_argv(request);
+    for (uint32_t i = 0; i < round->count; i++) {
+        out_printf(&round->outs[i], "*%u\r\n", search->first + 2 * round->keys[i]);
+        for (uint32_t arg = 0; arg < search->first; arg++)
+            resp_write_word(&round->outs[i], arg == search->timeout_at ? timeout : argv[arg]);
+    }
+    for (uint32_t key = 0; key < search->count; key++)
+        resp_write_word(&round->outs[search->keys[key].part], argv[search->first + key]);
+    for (uint32_t key = 0; key < search->count; key++)
+        resp_write_word(&round->outs[search->keys[key].part], id_of_stream(request, search, key));
 }
 
 static void await(struct client *client, struct request *request, struct reply *reply)
 {
     struct search *search = request_state(request, 0);
-    uint16_t shards[SHARD_COUNT_MAX];
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
+    char timeout[INT64_TEXT_MAX];
+    struct round round;
     if (client->blocked.unblock || now_ms >= search->deadline_ms) {
         finish_search(client, reply, NULL);
         return;
     }
     uint64_t timeout_ms = search->deadline_ms == WAIT_FOREVER ? 0 : search->deadline_ms - now_ms;
-    uint32_t count = list_shards(client, search, shards);
-    client->blocked.unsent = count;
+    const struct bytes text = {timeout, number_format_int64(timeout, (int64_t)timeout_ms)};
     bool has_streams = search->kind == SEARCH_STREAMS;
-    request_wait_parts(request, count, has_streams ? on_streams : on_awaited);
-    for (uint32_t i = 0; i < count; i++)
-        (has_streams ? send_stream_wait : send_await)(client, request, i, shards[i], timeout_ms);
+    list_shards(client, search, &round);
+    client->blocked.unsent = round.count;
+    request_wait_parts(request, round.count, has_streams ? on_streams : on_awaited);
+    (has_streams ? write_stream_waits : write_awaits)(request, &round, text);
+    for (uint32_t i = 0; i < round.count; i++)
+        send_wait(client, request, i, round.shards[i], &round.outs[i],
+                  has_streams ? search->first + 2 * round.keys[i] : AWAIT_WORDS + round.keys[i]);
 }
 
 /* request_done_fn: all shards have answered SCREE AWAIT. */
 static void on_awaited(struct client *client, struct request *request, struct reply *reply)
 {
     const struct shard_reply *error = NULL;
+    struct bytes named[SHARD_COUNT_MAX];
+    bool is_ready = false;
     blocked_round_over(client);
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         struct resp_value value;
         size_t pos = 0;
         bool is_value = resp_value_next(answer->frame, &pos, &value) && !value.is_null;
-        if (is_value && value.type == '$') {
-            try_ready(client, request, value.text);
-            return;
-        }
-        if (is_value && !error)
+        bool is_key = is_value && value.type == '$';
+        named[i] = is_key ? value.text : (struct bytes){0};
+        is_ready |= is_key;
+        if (is_value && !is_key && !error)
             error = answer;
     }
-    if (error || !search_anew(client, request))
+    if (is_ready)
+        try_ready(client, request, named);
+    else if (error || !search_anew(client, request))
         finish_search(client, reply, error);
 }
 
@@ -385,7 +390,8 @@ static void on_tried(struct client *client, struct request *request, struct repl
     size_t pos = 0;
     if (!resp_value_next(answer->frame, &pos, &value) || !value.is_null)
         finish_search(client, reply, answer);
-    else if (search->kind == SEARCH_KEYS && search->next < search->count)
+    else if (search->kind == SEARCH_KEYS && search->next < search->count &&
+             search->tries < TRIES_MAX)
         try_next(client, request);
     else
         await(client, request, reply);

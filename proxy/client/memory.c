@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -148,21 +149,37 @@ static void add_to_space(struct client *client)
         cell_add(client->session.keyspace->cell, TENANT_MEMORY, total_of(client));
 }
 
-/* The client that holds most memory: in this namespace, or (NULL) of all clients. */
-static struct client *find_greediest(struct proxy_worker *worker, const struct bytes *space)
+/* A client that holds enough memory to be closed for it. */
+struct holder {
+    struct client *client;
+    size_t total;
+};
+
+static int compare_holders(const void *a, const void *b)
 {
-    struct client *greediest = NULL;
-    size_t most = CUT_BYTES_MIN;
+    const struct holder *left = a;
+    const struct holder *right = b;
+    return (left->total < right->total) - (left->total > right->total);
+}
+
+/* The clients of this namespace, or (NULL) of all, that hold CUT_BYTES_MIN or more, those with most first; heap. They are listed once,
+ * however many of them will be closed: there may be thousands. */
+static struct holder *list_holders(struct proxy_worker *worker, const struct bytes *space,
+                                   size_t *count)
+{
+    struct holder *holders = calloc(worker->clients.count + 1, sizeof *holders);
+    CHECK(holders);
+    *count = 0;
     for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
          link = link->next) {
         struct client *client = container_of(link, struct client, links.all);
         size_t total = total_of(client);
-        if (total < most || (space && !bytes_equal(client->session.keyspace->name, *space)))
-            continue;
-        most = total;
-        greediest = client;
+        if (total >= CUT_BYTES_MIN &&
+            (!space || bytes_equal(client->session.keyspace->name, *space)))
+            holders[(*count)++] = (struct holder){client, total};
     }
-    return greediest;
+    qsort(holders, *count, sizeof *holders, compare_holders);
+    return holders;
 }
 
 /* Bytes held by the namespace's clients in all workers. */
@@ -174,24 +191,34 @@ static uint64_t space_memory(const struct client *client)
     return labels_find(labelled->spaces, name, sums) ? sums[TENANT_MEMORY] : 0;
 }
 
-/* client_fn: closes a client if its namespace is above the limit. Clients that hold little are skipped. */
+/* Closes the clients of a namespace that hold most, until it is below its limit. */
+static void cut_space(struct proxy_worker *worker, struct bytes name, struct metric_cell *cell,
+                      uint64_t excess)
+{
+    size_t count;
+    struct holder *holders = list_holders(worker, &name, &count);
+    for (size_t i = 0; i < count && excess; i++) {
+        uint64_t held = holders[i].total;
+        uint64_t own = atomic_load_explicit(&cell->words[TENANT_MEMORY], memory_order_relaxed);
+        cell_set(cell, TENANT_MEMORY, own > held ? own - held : 0);
+        excess -= held < excess ? held : excess;
+        client_kill(
+            holders[i].client,
+            "the memory-limit of its namespace is reached, and this client holds the most memory");
+    }
+    free(holders);
+}
+
+/* client_fn: closes clients if the namespace of this one is above its limit. Clients that hold little are skipped. */
 static void check_space(struct client *client)
 {
     struct metric_cell *cell = client->session.keyspace->cell;
     uint64_t limit = space_limit(client);
-    if (!cell || limit == UINT64_MAX || total_of(client) < CUT_BYTES_MIN ||
-        space_memory(client) <= limit)
+    if (!cell || limit == UINT64_MAX || total_of(client) < CUT_BYTES_MIN)
         return;
-    struct bytes name = client->session.keyspace->name;
-    struct client *greediest = find_greediest(client->worker, &name);
-    if (!greediest)
-        return;
-    uint64_t held = total_of(greediest);
-    uint64_t own = atomic_load_explicit(&cell->words[TENANT_MEMORY], memory_order_relaxed);
-    cell_set(cell, TENANT_MEMORY, own > held ? own - held : 0);
-    client_kill(
-        greediest,
-        "the memory-limit of its namespace is reached, and this client holds the most memory");
+    uint64_t used = space_memory(client);
+    if (used > limit)
+        cut_space(client->worker, client->session.keyspace->name, cell, used - limit);
 }
 
 void memory_slow(struct proxy_worker *worker)
@@ -276,22 +303,22 @@ static void kill_greediest(struct proxy_worker *worker, uint64_t used, uint64_t 
         worker->memory.full_ms = loop_mono_ms(worker->loop);
         client_each(worker, close_hung_up);
     }
-    for (int i = 0; i < CUTS_MAX && left > 0; i++) {
+    size_t count;
+    struct holder *holders = list_holders(worker, NULL, &count);
+    for (size_t i = 0; i < count && i < CUTS_MAX && left > 0; i++) {
         struct client_memory memory;
-        struct client *greediest = find_greediest(worker, NULL);
-        if (!greediest)
-            return;
-        client_memory(greediest, &memory);
+        client_memory(holders[i].client, &memory);
         bool is_stuck = memory.query + memory.room > memory.total / 2;
         if (may_wait && !is_stuck)
-            return;
+            break;
         left -= (int64_t)memory.total;
-        client_kill(greediest,
+        client_kill(holders[i].client,
                     is_stuck
                         ? "memory-limit is reached, and the incomplete request of this client is "
                           "the longest"
                         : "memory-limit is reached, and this client has the most unread replies");
     }
+    free(holders);
 }
 
 void memory_check(struct proxy_worker *worker)

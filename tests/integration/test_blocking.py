@@ -997,6 +997,19 @@ def play_on_shards(stage, k):
         stage.read('boss')
     stage.read('a')
     stage.call('boss', 'DEL', same[0])
+    many = ['wide:%d' % i for i in range(400)]  # more than are tried one after the other
+    stage.call('boss', 'RPUSH', many[390], 'late', 'later')
+    stage.call('boss', 'RPUSH', many[330], 'early')
+    for _ in range(2):
+        stage.call('a', 'BLPOP', *many, 0)
+    stage.call('boss', 'SET', many[380], 'a string')
+    stage.call('a', 'BLPOP', *many, 0)
+    stage.call('boss', 'DEL', many[380])
+    stage.call('a', 'BLPOP', *many, 0)
+    stage.call('a', 'BLPOP', *many, 0.01)
+    stage.wait('a', 'BLPOP', *many, 0)
+    stage.call('boss', 'RPUSH', many[371], 'at last')
+    stage.read('a')
     stage.call('boss', 'DBSIZE')
 
 
