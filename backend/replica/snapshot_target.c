@@ -18,8 +18,6 @@
 
 enum { WINDOW = 16, ORIGIN_MAX = 64 };
 
-static const char ORIGIN_NAME[] = ".origin";
-
 /* A file of the list. Of use to the worker's thread only, but is_here once the directory is prepared. */
 struct target_file {
     bool is_here;
@@ -363,7 +361,7 @@ static bool write_origin(const struct snapshot_target *target, const char *path)
 static enum snapshot_result prepare_dir(struct snapshot_target *target)
 {
     char path[PATH_MAX];
-    path_in(path, target, bytes_of(ORIGIN_NAME), "");
+    path_in(path, target, BYTES(SNAPSHOT_ORIGIN), "");
     if (has_origin(target, path))
         return SNAPSHOT_IS_HERE;
     if (!path_remove(target->dir))
@@ -399,7 +397,7 @@ static bool keep_or_remove(struct snapshot_target *target, DIR *dir, const char 
         target->list.count
             ? bsearch(&name, target->list.files, target->list.count, sizeof *file, compare_name)
             : NULL;
-    if (strcmp(entry, ".") == 0 || strcmp(entry, "..") == 0 || strcmp(entry, ORIGIN_NAME) == 0)
+    if (strcmp(entry, ".") == 0 || strcmp(entry, "..") == 0 || strcmp(entry, SNAPSHOT_ORIGIN) == 0)
         return true;
     if (file && is_table_file(name) &&
         fstatat(dirfd(dir), entry, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(found.st_mode) &&
@@ -524,6 +522,8 @@ void snapshot_target_free(struct snapshot_target *target)
         peer_link_cancel(target->link, &target->begin);
     drop_asked(target);
     worker_free(target->worker);
+    while (!list_empty(&target->pieces)) /* lost with its process, in a simulation */
+        drop_piece(container_of(target->pieces.next, struct target_piece, link));
     for (uint32_t i = 0; target->files && i < target->list.count; i++)
         if (target->files[i].fd >= 0)
             (void)close(target->files[i].fd);

@@ -10,8 +10,8 @@
  *               000013.sst.part     is being fetched
  *
  * A file gets its name when it is whole on the disk. So an end with an error loses no more than the files that were being fetched: the
- * next target of this directory keeps each file that the new list has with the same origin, name and size, and removes all others. At
- * most WINDOW pieces are on their way or in memory. Disk work is done on a worker's thread.
+ * next target of this directory keeps each table file (.sst, .blob) that the new list has with the same origin, name and size, and removes
+ * all others. At most WINDOW pieces are on their way or in memory. Disk work is done on a worker's thread.
  */
 #pragma once
 
@@ -19,6 +19,9 @@
 #include "backend/replica/snapshot_message.h"
 
 struct snapshot_target;
+
+/* Directories without this file have no parts of an unfinished snapshot. */
+#define SNAPSHOT_ORIGIN ".origin"
 
 enum snapshot_result {
     SNAPSHOT_IS_HERE,
