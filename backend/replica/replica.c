@@ -134,7 +134,7 @@ static struct refusal handle_copy_frame(void *owner, struct peer_incoming *incom
     const struct replica_snapshots *snapshots = &replica->options.snapshots;
     bool is_known = true;
     if (frame->kind != PEER_REPLICA_CORE && frame->kind != PEER_REPLICA_PART)
-        is_known = snapshots->handle && snapshots->handle(snapshots->owner, incoming, frame);
+        is_known = snapshots->handle && snapshots->handle(snapshots->owner, incoming, frame, from);
     else
         take_frame(replica, incoming, frame, from);
     return is_known ? NO_REFUSAL : REFUSAL(OTHER, "unknown request");
@@ -150,6 +150,14 @@ static void on_closed(void *owner, struct peer_incoming *incoming)
         snapshots->closed(snapshots->owner, incoming);
 }
 
+static void on_bulk_end(void *owner)
+{
+    const struct replica *replica = owner;
+    const struct replica_snapshots *snapshots = &replica->options.snapshots;
+    if (snapshots->cancel)
+        snapshots->cancel(snapshots->owner);
+}
+
 static struct replica_links *links_new(struct replica *replica)
 {
     const struct replica_links_options options = {
@@ -162,6 +170,7 @@ static struct replica_links *links_new(struct replica *replica)
         .events = {.on_hello = on_hello,
                    .on_down = on_down,
                    .on_drain = on_drain,
+                   .on_bulk_end = on_bulk_end,
                    .handle = handle_copy_frame,
                    .on_closed = on_closed},
         .owner = replica,

@@ -68,12 +68,16 @@ struct replica_events {
 
 /* The files of snapshots; replica's thread. All NULL: there are none. */
 struct replica_snapshots {
-    /* The leader has announced its state as of message->index; ends with replica_fetched. `link` is not up yet; NULL: none can be made. */
+    /* The leader has announced its state as of message->index; ends with replica_fetched, which is not called in here. `link` is not up yet;
+     * NULL: none can be made. */
     void (*fetch)(void *owner, struct peer_link *link, const struct consensus_message *message);
+    /* The link of `fetch` is about to be freed: it is used no more, and replica_fetched follows as after any other failure. */
+    void (*cancel)(void *owner);
     /* Are files being sent to the copy? If not, it is announced the snapshot again after a while: it may not have heard it. */
     bool (*is_sending)(void *owner, uint64_t id);
-    /* A frame of another kind than the replica's own; false: of no kind that is known. */
-    bool (*handle)(void *owner, struct peer_incoming *incoming, const struct peer_frame *frame);
+    /* A frame of another kind than the replica's own, of the copy `from`, 0: not known; false: of no kind that is known. */
+    bool (*handle)(void *owner, struct peer_incoming *incoming, const struct peer_frame *frame,
+                   uint64_t from);
     void (*closed)(void *owner, struct peer_incoming *incoming);
     void *owner;
 };
@@ -146,3 +150,5 @@ void replica_fetched(struct replica *replica, const char *dir, uint64_t index, u
 void replica_snapshot_sent(struct replica *replica, uint64_t id, uint64_t index);
 /* NULL: this copy takes part in nothing. */
 const struct consensus *replica_core(const struct replica *replica);
+/* The file `replica` as it was saved, or is being saved, last. */
+const struct replica_record *replica_newest_record(const struct replica *replica);

@@ -647,3 +647,8 @@ const struct consensus *replica_core(const struct replica *replica)
 {
     return replica->has_core ? &replica->core : NULL;
 }
+
+const struct replica_record *replica_newest_record(const struct replica *replica)
+{
+    return &replica->record;
+}

@@ -101,6 +101,8 @@ static void neighbour_free(struct neighbour *neighbour)
 static void drop_neighbour(struct replica_links *links, unsigned at)
 {
     struct neighbour *neighbour = links->neighbours[at];
+    if (neighbour->bulk && links->options.events.on_bulk_end)
+        links->options.events.on_bulk_end(links->options.owner);
     links->neighbours[at] = links->neighbours[--links->count];
     neighbour_free(neighbour);
 }

@@ -29,6 +29,8 @@ struct replica_links_events {
     void (*on_down)(void *owner, uint64_t id);
     /* The link to the copy has little to send again. */
     void (*on_drain)(void *owner, uint64_t id);
+    /* A second link is about to be freed, though replica_links_end_bulk was not called. NULL is allowed. */
+    void (*on_bulk_end)(void *owner);
     /* Another request than REPLICA_HELLO. `from`: id of the sender; 0: it has not said it yet. */
     struct refusal (*handle)(void *owner, struct peer_incoming *incoming,
                              const struct peer_frame *frame, uint64_t from);
@@ -58,7 +60,7 @@ struct replica_links_config {
 };
 
 struct replica_links *replica_links_new(const struct replica_links_options *options);
-/* Calls no event but on_closed. NULL is allowed. */
+/* Calls no events but on_closed and on_bulk_end. NULL is allowed. */
 void replica_links_free(struct replica_links *links);
 /* Keeps the links to addresses that stay, unless the shard, the own address or the credentials are new. */
 void replica_links_configure(struct replica_links *links,

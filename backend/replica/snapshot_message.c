@@ -6,6 +6,22 @@
 #include "shared/check.h"
 #include "shared/out.h"
 
+static uint64_t hash_of_bytes(struct bytes data)
+{
+    struct xxh3 hash;
+    xxh3_init(&hash);
+    xxh3_add(&hash, data);
+    return xxh3_result(&hash);
+}
+
+uint64_t snapshot_origin(uint64_t id, uint64_t base)
+{
+    char numbers[16];
+    put_le64(numbers, id);
+    put_le64(numbers + 8, base);
+    return hash_of_bytes((struct bytes){numbers, sizeof numbers});
+}
+
 /* ---- the list ---------------------------------------------------------------------------------- */
 
 static bool is_name_byte(char byte)
@@ -94,22 +110,14 @@ bool snapshot_piece_read(struct bytes payload, struct snapshot_piece *piece)
     return message_is_read(&reader) && piece->len > 0 && piece->len <= SNAPSHOT_PIECE_MAX;
 }
 
-static uint64_t data_hash(struct bytes data)
-{
-    struct xxh3 hash;
-    xxh3_init(&hash);
-    xxh3_add(&hash, data);
-    return xxh3_result(&hash);
-}
-
 void snapshot_data_seal(char *data, size_t len)
 {
-    put_le64(data, data_hash((struct bytes){data + SNAPSHOT_DATA_HEADER_BYTES, len}));
+    put_le64(data, hash_of_bytes((struct bytes){data + SNAPSHOT_DATA_HEADER_BYTES, len}));
 }
 
 bool snapshot_data_is_good(struct bytes payload)
 {
     struct bytes data = {payload.data + SNAPSHOT_DATA_HEADER_BYTES,
                          payload.len - SNAPSHOT_DATA_HEADER_BYTES};
-    return get_le64(payload.data) == data_hash(data);
+    return get_le64(payload.data) == hash_of_bytes(data);
 }

@@ -50,6 +50,8 @@ struct snapshot_piece {
     uint64_t offset;
 };
 
+/* snapshot_list.origin of the copy `id`, whose log begins behind the record `base` of its file `replica`. */
+uint64_t snapshot_origin(uint64_t id, uint64_t base);
 bool is_snapshot_name(struct bytes name);
 /* Appends the list, whose files are in the order of their names. */
 void snapshot_list_write(const struct snapshot_list *list, struct out *out);

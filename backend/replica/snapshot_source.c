@@ -43,8 +43,9 @@ struct snapshot_source {
     char reason[256];
     struct arena names;
     struct snapshot_list list;
-    struct list waiting; /* pieces that are not being read */
-    unsigned reading;    /* pieces that are */
+    struct list waiting;    /* pieces that are not being read */
+    struct list being_read; /* pieces that are */
+    unsigned reading;       /* their number */
     struct token_bucket rate;
     struct timer *timer;
     uint64_t sent, total, fetched;
@@ -52,16 +53,17 @@ struct snapshot_source {
 
 /* A request for a piece. */
 struct piece_call {
-    struct list link;
+    struct list link; /* in waiting or being_read */
     struct peer_call call;
     struct job job;
     struct snapshot_source *source;
     struct snapshot_piece piece;
-    bool is_abandoned;
+    bool is_read, is_abandoned;
     int err;    /* errno of reading it */
     char *data; /* with the header */
 };
 
+static void free_piece(struct piece_call *call);
 static void serve_pieces(struct snapshot_source *source);
 static void serve_later(void *owner);
 static void remove_cut(struct snapshot_source *source);
@@ -80,6 +82,7 @@ struct snapshot_source *snapshot_source_new(struct loop *loop, const char *path,
     source->path = strdup(path);
     CHECK(source->path);
     list_init(&source->waiting);
+    list_init(&source->being_read);
     arena_init(&source->names);
     if (path_exists(path))
         remove_cut(source);
@@ -92,7 +95,10 @@ void snapshot_source_free(struct snapshot_source *source)
         return;
     timer_free(source->timer);
     worker_free(source->worker);
-    CHECK(!source->reading && list_empty(&source->waiting));
+    CHECK(list_empty(&source->waiting));
+    for (struct list *link;
+         (link = list_pop(&source->being_read));) /* lost with its process, in a simulation */
+        free_piece(container_of(link, struct piece_call, link));
     (void)path_remove(source->path);
     arena_fini(&source->names);
     free(source->path);
@@ -319,6 +325,7 @@ static void reply_piece(struct piece_call *call)
 
 static void free_piece(struct piece_call *call)
 {
+    list_remove(&call->link);
     free(call->data);
     free(call);
 }
@@ -342,10 +349,8 @@ static void piece_abandoned(struct peer_call *peer_call)
 {
     struct piece_call *call = container_of(peer_call, struct piece_call, call);
     call->is_abandoned = true;
-    if (list_empty(&call->link))
-        return;
-    list_remove(&call->link);
-    free_piece(call);
+    if (!call->is_read)
+        free_piece(call);
 }
 
 /* Time until the next piece may be read: no more than the rate, nor than the other copy receives; 0: now. */
@@ -359,6 +364,8 @@ static uint64_t piece_wait_ms(struct snapshot_source *source)
 static void read_piece(struct snapshot_source *source, struct piece_call *call)
 {
     list_remove(&call->link);
+    list_push(&source->being_read, &call->link);
+    call->is_read = true;
     token_bucket_charge(&source->rate, loop_mono_ms(source->loop), call->piece.len);
     source->reading++;
     worker_submit(source->worker, &call->job);
@@ -421,7 +428,6 @@ static void refuse_waiting_pieces(struct snapshot_source *source)
 {
     while (!list_empty(&source->waiting)) {
         struct piece_call *call = container_of(source->waiting.next, struct piece_call, link);
-        list_remove(&call->link);
         peer_call_refuse(&call->call, REFUSAL(OTHER, "the snapshot has ended"));
         free_piece(call);
     }

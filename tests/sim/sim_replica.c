@@ -106,14 +106,25 @@ static void listen_at(struct sim_replica *copy)
     copy->listener = listener_new(copy->home, fd, &options, accepted, copy);
 }
 
+static struct replica_snapshots join_files(struct sim_replica *copy, const char *files)
+{
+    const struct snapshot_join_options options = {
+        .loop = copy->loop, .storage = copy->storage, .dir = files, .free_min = 1 << 20};
+    copy->join = snapshot_join_new(&options);
+    return snapshot_join_table(copy->join);
+}
+
 void sim_replica_start(struct sim_replica *copy, const struct sim_replica_options *options)
 {
     char error[200];
+    struct replica_snapshots snapshots = options->snapshots;
     sim_set_host(copy->name);
     copy->loop = loop_new();
     copy->home = loop_new();
     if (!copy->storage)
         sim_replica_open_storage(copy, options->env);
+    if (options->files)
+        snapshots = join_files(copy, options->files);
     const struct replica_options of_replica = {.loop = copy->loop,
                                                .home = copy->home,
                                                .storage = copy->storage,
@@ -126,9 +137,11 @@ void sim_replica_start(struct sim_replica *copy, const struct sim_replica_option
                                                .election_us = options->election_us,
                                                .window = options->window,
                                                .state = options->state,
-                                               .snapshots = options->snapshots};
+                                               .snapshots = snapshots};
     copy->replica = replica_new(&of_replica, &options->events, options->owner, error, sizeof error);
     CHECK(copy->replica);
+    if (copy->join)
+        snapshot_join_use(copy->join, copy->replica);
     copy->is_up = true;
     configure(copy, options->count);
     listen_at(copy);
@@ -141,10 +154,12 @@ void sim_replica_crash(struct sim_replica *copy)
     sim_greet_no_more(copy);
     listener_free(copy->listener);
     replica_free(copy->replica);
+    snapshot_join_free(copy->join);
     storage_mem_crash(copy->storage);
     storage_close(copy->storage);
     copy->storage = NULL;
     copy->replica = NULL;
+    copy->join = NULL;
     sim_replica_fini(copy);
 }
 
@@ -167,9 +182,11 @@ void sim_replica_stop(struct sim_replica *copy)
     CHECK(sim_run_until(is_down, copy, UINT64_MAX));
     sim_greet_no_more(copy);
     replica_free(copy->replica);
+    snapshot_join_free(copy->join);
     storage_close(copy->storage);
     copy->storage = NULL;
     copy->replica = NULL;
+    copy->join = NULL;
 }
 
 void sim_replica_fini(struct sim_replica *copy)

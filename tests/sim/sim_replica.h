@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "backend/replica/replica.h"
+#include "backend/replica/snapshot_join.h"
 #include "backend/storage/storage.h"
 #include "tests/sim/sim_relay.h"
 
@@ -22,6 +22,8 @@ struct sim_replica_options {
     uint32_t window;
     enum replica_state state;
     struct replica_snapshots snapshots;
+    /* If it is set, files are fetched and given beside this path (snapshot_join.h), and `snapshots` does not count. */
+    const char *files;
     struct replica_events events;
     void *owner; /* of the events */
 };
@@ -35,6 +37,7 @@ struct sim_replica {
     struct listener *listener;
     struct storage *storage;
     struct replica *replica;
+    struct snapshot_join *join; /* NULL: without files */
 };
 
 /* The address of a copy in the map. */

@@ -8,6 +8,9 @@
  * between a record and the word of it, between the snapshot and its installation. Disks of followers are replaced. In the end all have the same log, byte for byte. Then a
  * is gone, b is made the group of the next generation, and when a comes back it serves no more.
  *
+ * Snapshots are real files (snapshot_join.h): a cut of a storage in memory has a name, which is in its file CURRENT, beside files that all
+ * cuts have, and some that only this one has. In some worlds no disk has room for them at first.
+ *
  *   test_replica_join [--seed N] …      sim_seeds.h
  */
 #include "backend/consensus/consensus.h"
@@ -15,12 +18,14 @@
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
 #include "backend/replica/replica_figures.h"
+#include "backend/replica/snapshot_message.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
+#include "shared/path.h"
 #include "tests/sim/replica_file_mem.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_replica.h"
@@ -28,10 +33,12 @@
 #include "tests/sim/storage_mem.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     SEEDS = 100,
@@ -39,7 +46,10 @@ enum {
     COPIES = 3,
     E_US = 500000,
     SECOND_US = 1000000,
-    CALM_US = 200 * SECOND_US, /* a copy that could not fetch waits */
+    CALM_US = 600 * SECOND_US, /* a copy that could not fetch waits, and so does its leader */
+    NO_ROOM_US = 60 * SECOND_US,
+    CUTS_MAX = 8, /* in that time for one copy: their intervals grow from a second on */
+    NAME_BYTES = 16,
     BATCHES_MAX = 60,
     RECORDS_MAX = 400,
 };
@@ -51,10 +61,8 @@ struct copy {
     uint64_t start_us;
     struct replica_role role;
     uint64_t committed, served_term;
-    struct consensus_message fetch; /* kind 0: nothing is fetched */
-    uint64_t fetch_us;
     bool must_install;
-    char new_dir[32];
+    char new_dir[NAME_BYTES + 1];
     struct replica_record new_record;
 };
 
@@ -63,12 +71,13 @@ static struct {
     struct sim_relays relays;
     struct store_env *env;
     struct labels *labels;
-    unsigned batches, snapshots;
-    bool is_healing;
+    unsigned batches, cuts, disks;
+    bool has_no_room;
     uint32_t committed[RECORDS_MAX]; /* hashes of records */
     char why[200];
 } world;
 
+static char root[] = "/dev/shm/scree-join-XXXXXX";
 static struct metrics *metrics;
 static struct arena arena;
 
@@ -90,14 +99,6 @@ static uint64_t id_of(const struct copy *copy)
 {
     const struct replica_record *record = replica_file_mem_record(copy->of.dir);
     return record ? record->id : 0;
-}
-
-static struct copy *copy_with_id(uint64_t id)
-{
-    for (unsigned i = 0; i < COPIES; i++)
-        if (id && id_of(&world.copies[i]) == id)
-            return &world.copies[i];
-    return NULL;
 }
 
 /* ---- records ----------------------------------------------------------------------------------- */
@@ -246,14 +247,6 @@ static void on_propose(void *owner, uint64_t term, const struct members *members
     effects_free(effects);
 }
 
-static void on_install(void *owner, const char *dir, const struct replica_record *record)
-{
-    struct copy *copy = owner;
-    copy->must_install = true;
-    copy->new_record = *record;
-    (void)snprintf(copy->new_dir, sizeof copy->new_dir, "%s", dir);
-}
-
 static void on_failed(void *owner, const char *reason)
 {
     struct copy *copy = owner;
@@ -262,44 +255,81 @@ static void on_failed(void *owner, const char *reason)
 
 /* ---- snapshots --------------------------------------------------------------------------------- */
 
-/* replica_snapshots */
-static void fetch(void *owner, struct peer_link *link, const struct consensus_message *message)
+int __real_storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size);
+int __wrap_storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size);
+uint64_t __real_wal_committed_at(const char *path);
+uint64_t __wrap_wal_committed_at(const char *path);
+uint64_t __real_path_free_bytes(const char *path);
+uint64_t __wrap_path_free_bytes(const char *path);
+
+static void write_file(const char *dir, const char *name, const void *data, size_t len)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *file = fopen(path, "w");
+    CHECK(file && fwrite(data, 1, len, file) == len && fclose(file) == 0);
+}
+
+static bool read_name(const char *dir, char name[NAME_BYTES + 1])
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/CURRENT", dir);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false;
+    CHECK(fread(name, 1, NAME_BYTES, file) == NAME_BYTES && fclose(file) == 0);
+    name[NAME_BYTES] = '\0';
+    return true;
+}
+
+/* Files with other names than CURRENT have the contents of their names. */
+static void write_tables(const char *dir)
+{
+    static char data[2 * SNAPSHOT_PIECE_MAX];
+    for (unsigned i = 0; i < 3; i++) {
+        char name[32];
+        unsigned number = i < 2 ? i : 100 + world.cuts;
+        (void)snprintf(name, sizeof name, "%06u.sst", number);
+        memset(data, (int)number, sizeof data);
+        write_file(dir, name, data, (size_t)number * 7919 % sizeof data);
+    }
+}
+
+int __wrap_storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size)
+{
+    char name[NAME_BYTES + 1];
+    (void)snprintf(name, sizeof name, "cut.%012u", ++world.cuts);
+    CHECK(mkdir(path, 0700) == 0);
+    write_file(path, "CURRENT", name, NAME_BYTES);
+    write_tables(path);
+    return __real_storage_checkpoint(storage, name, error, size);
+}
+
+uint64_t __wrap_wal_committed_at(const char *path)
+{
+    char name[NAME_BYTES + 1];
+    return __real_wal_committed_at(read_name(path, name) ? name : path);
+}
+
+uint64_t __wrap_path_free_bytes(const char *path)
+{
+    return world.has_no_room ? 1 : __real_path_free_bytes(path);
+}
+
+static void check_files(const char *dir)
+{
+    char command[2 * PATH_MAX];
+    (void)snprintf(command, sizeof command, "test `ls %s | wc -l` = 4", dir);
+    CHECK(system(command) == 0);
+}
+
+static void on_install(void *owner, const char *dir, const struct replica_record *record)
 {
     struct copy *copy = owner;
-    (void)link;
-    copy->fetch = *message;
-    copy->fetch_us = sim_now_us() + sim_random(SECOND_US);
-}
-
-static bool is_sending(void *owner, uint64_t id)
-{
-    const struct copy *copy = copy_with_id(id);
-    return copy && copy->of.is_up && copy->fetch.kind && copy->fetch.from == id_of(owner);
-}
-
-/* All at once: a cut of the leader's storage is the directory of the other copy. Now and then it fails. */
-static void end_fetch(struct copy *copy)
-{
-    char dir[32], error[200];
-    struct copy *leader = copy_with_id(copy->fetch.from);
-    copy->fetch.kind = 0;
-    bool is_good = leader && leader->of.is_up && leader->role.phase == REPLICA_PHASE_SERVING &&
-                   (world.is_healing || sim_random(3));
-    if (!is_good) {
-        replica_fetched(copy->of.replica, NULL, 0, 0, 0);
-        if (leader && leader->of.is_up)
-            replica_snapshot_sent(leader->of.replica, id_of(copy), 0);
-        return;
-    }
-    const struct consensus *core = replica_core(leader->of.replica);
-    (void)snprintf(dir, sizeof dir, "%s.%u", copy->of.name, ++world.snapshots);
-    CHECK(storage_checkpoint(leader->of.storage, dir, error, sizeof error) == OK);
-    uint64_t index = wal_committed_at(dir);
-    uint64_t term = core && index <= core->last
-                        ? consensus_term_at(core, index)
-                        : leader->role.term; /* it has not heard of it yet */
-    replica_fetched(copy->of.replica, dir, index, term, index);
-    replica_snapshot_sent(leader->of.replica, id_of(copy), index);
+    copy->must_install = true;
+    copy->new_record = *record;
+    check_files(dir);
+    CHECK(read_name(dir, copy->new_dir));
 }
 
 /* The process ends; the next one begins with the new directory. */
@@ -323,26 +353,26 @@ static void install(struct copy *copy)
 
 static void start_copy(struct copy *copy)
 {
-    const struct sim_replica_options options = {
-        .env = world.env,
-        .metrics = metrics,
-        .labels = world.labels,
-        .count = COPIES,
-        .election_us = E_US,
-        .window = 1 + (uint32_t)sim_random(16),
-        .state = copy->state,
-        .snapshots = {.fetch = fetch, .is_sending = is_sending, .owner = copy},
-        .events = {.on_role = on_role,
-                   .on_committed = on_committed,
-                   .on_propose = on_propose,
-                   .on_install = on_install,
-                   .on_failed = on_failed},
-        .owner = copy};
+    char files[PATH_MAX];
+    (void)snprintf(files, sizeof files, "%s/%s", root, copy->of.name);
+    const struct sim_replica_options options = {.env = world.env,
+                                                .metrics = metrics,
+                                                .labels = world.labels,
+                                                .count = COPIES,
+                                                .election_us = E_US,
+                                                .window = 1 + (uint32_t)sim_random(16),
+                                                .state = copy->state,
+                                                .files = files,
+                                                .events = {.on_role = on_role,
+                                                           .on_committed = on_committed,
+                                                           .on_propose = on_propose,
+                                                           .on_install = on_install,
+                                                           .on_failed = on_failed},
+                                                .owner = copy};
     sim_replica_open_storage(&copy->of, world.env);
     copy->committed = storage_committed(copy->of.storage);
     copy->role = (struct replica_role){0};
     copy->served_term = 0;
-    copy->fetch.kind = 0;
     sim_replica_start(&copy->of, &options);
 }
 
@@ -380,7 +410,7 @@ static void new_copy(unsigned at)
 static void lose_disk(struct copy *copy)
 {
     crash_copy(copy);
-    (void)snprintf(copy->of.dir, sizeof copy->of.dir, "%s.%u", copy->of.name, ++world.snapshots);
+    (void)snprintf(copy->of.dir, sizeof copy->of.dir, "%s.%u", copy->of.name, ++world.disks);
     make_store(copy);
 }
 
@@ -393,8 +423,6 @@ static void tend(struct copy *copy)
             start_copy(copy);
         return;
     }
-    if (copy->fetch.kind && sim_now_us() >= copy->fetch_us)
-        end_fetch(copy);
     if (copy->must_install)
         install(copy);
     if (sim_random(2))
@@ -446,6 +474,7 @@ static void make_fault(void)
 static void start_world(uint64_t seed)
 {
     memset(&world, 0, sizeof world);
+    CHECK(path_remove(root) && mkdir(root, 0700) == 0);
     sim_init(seed);
     sim_knobs_shuffle();
     sim_knobs()->delay_us_max = 1000 + sim_random(20000);
@@ -564,9 +593,23 @@ static void end_world(void)
     arena_reset(&arena);
 }
 
+/* Copies that cannot fetch do not keep the leader busy. */
+static void run_without_room(void)
+{
+    uint64_t end_us = sim_now_us() + NO_ROOM_US;
+    world.has_no_room = true;
+    while (sim_now_us() < end_us && !world.why[0])
+        turn();
+    world.has_no_room = false;
+    if (world.cuts > CUTS_MAX * (COPIES - 1))
+        fail("%u cuts in a minute without room", world.cuts);
+}
+
 static void run_world(struct sim_result *result)
 {
     start_world(result->seed);
+    if (sim_random(4) == 0)
+        run_without_room();
     for (uint64_t i = 0; i < sim_options.steps && !world.why[0]; i++) {
         turn();
         if (sim_random(12) == 0)
@@ -576,7 +619,6 @@ static void run_world(struct sim_result *result)
     world.relays.is_faulty = false;
     sim_knobs()->slow_ppm = 0;
     world.batches = BATCHES_MAX;
-    world.is_healing = true;
     run_until(is_level, "the copies do not become equal");
     run_until(has_whole_figures, "the figures are not those of equal copies");
     show();
@@ -599,5 +641,8 @@ int main(int argc, char **argv)
     };
     log_set_level(LOG_ERROR + 1);
     arena_init(&arena);
-    return sim_seeds_main(argc, argv, &simulation);
+    CHECK(mkdtemp(root));
+    int code = sim_seeds_main(argc, argv, &simulation);
+    CHECK(path_remove(root));
+    return code;
 }
