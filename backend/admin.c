@@ -26,8 +26,8 @@ static bool is_stuck(const struct server *server, const struct partition *partit
 static void reply_healthz(void *visit, struct http_reply *reply)
 {
     const struct server *server = visit;
-    for (uint32_t i = 0; i < server->hosts_count; i++) {
-        const struct partition *partition = server->hosts[i].partition;
+    const struct partition *partition;
+    for (uint32_t at = 0; (partition = server_next(server, &at));) {
         if (is_stuck(server, partition)) {
             reply->status = 503;
             out_printf(&reply->body, "partition %u does not answer\n", partition->index);
@@ -72,8 +72,8 @@ static bool is_displaced(const struct server *server, const struct partition *pa
 bool admin_is_ready(const struct server *server, struct out *reasons)
 {
     bool is_ready = server_is_ready(server);
-    for (uint32_t i = 0; i < server->hosts_count; i++) {
-        const struct partition *partition = server->hosts[i].partition;
+    const struct partition *partition;
+    for (uint32_t at = 0; (partition = server_next(server, &at));) {
         is_ready &= !is_stuck(server, partition) && !has_lost_slots(server, partition, reasons) &&
                     !is_displaced(server, partition, reasons);
     }
@@ -138,6 +138,39 @@ static const char *partition_state(const struct server *server, const struct par
     return found && sums[PARTITION_READONLY] ? "read-only" : "up";
 }
 
+static void write_partition(const struct server *server, const struct partition *partition,
+                            struct json_writer *json)
+{
+    uint64_t sums[LABEL_WORDS_MAX] = {0};
+    (void)labels_read(server->process->labelled.partitions, partition->index, sums);
+    json_put_object(json, NULL);
+    json_put_uint(json, "partition", partition->index);
+    json_put_uint(json, "port", (uint64_t)partition->listeners.port);
+    json_put_text(json, "state", partition_state(server, partition));
+    json_put_uint(json, "keys", sums[PARTITION_KEYS]);
+    json_put_uint(json, "clients", sums[PARTITION_CLIENTS]);
+    json_put_end(json);
+}
+
+/* A copy that goes on with the files of a snapshot is closed for a moment. */
+static void write_installing(const struct partition_host *host, struct json_writer *json)
+{
+    json_put_object(json, NULL);
+    json_put_uint(json, "partition", host->options.index);
+    json_put_uint(json, "port", (uint64_t)host->port);
+    json_put_text(json, "state", "installing");
+    json_put_end(json);
+}
+
+static void write_failed(const struct failed_partition *failed, struct json_writer *json)
+{
+    json_put_object(json, NULL);
+    json_put_uint(json, "partition", failed->index);
+    json_put_text(json, "state", "damaged");
+    json_put_text(json, "reason", failed->reason);
+    json_put_end(json);
+}
+
 static void reply_shards(void *visit, struct http_reply *reply)
 {
     const struct server *server = visit;
@@ -146,24 +179,14 @@ static void reply_shards(void *visit, struct http_reply *reply)
     json_put_object(&json, NULL);
     json_put_list(&json, "partitions");
     for (uint32_t i = 0; i < server->hosts_count; i++) {
-        const struct partition *partition = server->hosts[i].partition;
-        uint64_t sums[LABEL_WORDS_MAX] = {0};
-        (void)labels_read(server->process->labelled.partitions, partition->index, sums);
-        json_put_object(&json, NULL);
-        json_put_uint(&json, "partition", partition->index);
-        json_put_uint(&json, "port", (uint64_t)partition->listeners.port);
-        json_put_text(&json, "state", partition_state(server, partition));
-        json_put_uint(&json, "keys", sums[PARTITION_KEYS]);
-        json_put_uint(&json, "clients", sums[PARTITION_CLIENTS]);
-        json_put_end(&json);
+        const struct partition_host *host = &server->hosts[i];
+        if (host->partition)
+            write_partition(server, host->partition, &json);
+        else if (!host->has_failed)
+            write_installing(host, &json);
     }
-    for (uint32_t i = 0; i < server->failed_count; i++) {
-        json_put_object(&json, NULL);
-        json_put_uint(&json, "partition", server->failed[i].index);
-        json_put_text(&json, "state", "damaged");
-        json_put_text(&json, "reason", server->failed[i].reason);
-        json_put_end(&json);
-    }
+    for (uint32_t i = 0; i < server->failed_count; i++)
+        write_failed(&server->failed[i], &json);
     json_put_end(&json);
     json_put_end(&json);
     json_writer_fini(&json);
@@ -185,7 +208,9 @@ static void on_request(void *owner, const struct http_request *request, struct h
     struct server *server = owner;
     struct config_snapshot *snapshot = process_settings(server->process);
     struct http_gate gate = {snapshot->config.admin_token, snapshot->config.admin_hosts};
+    CHECK(pthread_rwlock_rdlock(&server->lock) == 0);
     http_route(routes, sizeof routes / sizeof routes[0], gate, request, server, reply);
+    CHECK(pthread_rwlock_unlock(&server->lock) == 0);
     config_snapshot_unref(snapshot);
 }
 

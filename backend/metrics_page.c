@@ -132,10 +132,11 @@ static void print_up(struct out *out, uint32_t index, bool is_up)
 
 static void print_partitions_up(const struct server *server, struct out *out)
 {
+    const struct partition *partition;
     metric_head(out, "scree_backend_partition_up", "gauge",
                 "0: the partition is not served, because its files are damaged.");
-    for (uint32_t i = 0; i < server->hosts_count; i++)
-        print_up(out, server->hosts[i].partition->index, true);
+    for (uint32_t at = 0; (partition = server_next(server, &at));)
+        print_up(out, partition->index, true);
     for (uint32_t i = 0; i < server->failed_count; i++)
         print_up(out, server->failed[i].index, false);
 }
@@ -143,9 +144,9 @@ static void print_partitions_up(const struct server *server, struct out *out)
 static void print_figure(const struct server *server, struct out *out, const char *figure,
                          const char *name, const char *help)
 {
+    const struct partition *partition;
     metric_head(out, name, "gauge", help);
-    for (uint32_t i = 0; i < server->hosts_count; i++) {
-        const struct partition *partition = server->hosts[i].partition;
+    for (uint32_t at = 0; (partition = server_next(server, &at));) {
         char labels[METRIC_LABELS_MAX] = "";
         add_partition_label(labels, partition->index);
         metric_number(out, name, labels, storage_figure(partition->storage, figure));
@@ -202,16 +203,17 @@ static void print_levels(const struct server *server, struct out *out)
     static const char FILES[] = "scree_backend_store_level_files";
     static const char BYTES_OF[] = "scree_backend_store_level_bytes";
     struct store_level levels[PARTITIONS_MAX][STORE_LEVELS];
-    for (uint32_t i = 0; i < server->hosts_count; i++)
-        store_levels(storage_store(server->hosts[i].partition->storage), levels[i]);
+    const struct partition *partition;
+    for (uint32_t at = 0; (partition = server_next(server, &at));)
+        store_levels(storage_store(partition->storage), levels[partition->index]);
     metric_head(out, FILES, "gauge", "Data files of a level.");
-    for (uint32_t i = 0; i < server->hosts_count; i++)
+    for (uint32_t at = 0; (partition = server_next(server, &at));)
         for (uint32_t level = 0; level < STORE_LEVELS; level++)
-            print_level(out, FILES, server->hosts[i].partition, level, levels[i][level].files);
+            print_level(out, FILES, partition, level, levels[partition->index][level].files);
     metric_head(out, BYTES_OF, "gauge", "Bytes of a level.");
-    for (uint32_t i = 0; i < server->hosts_count; i++)
+    for (uint32_t at = 0; (partition = server_next(server, &at));)
         for (uint32_t level = 0; level < STORE_LEVELS; level++)
-            print_level(out, BYTES_OF, server->hosts[i].partition, level, levels[i][level].bytes);
+            print_level(out, BYTES_OF, partition, level, levels[partition->index][level].bytes);
 }
 
 /* Prints figures of compactions that SCREE COMPACT requested. */
@@ -227,9 +229,9 @@ static void print_compactions(const struct server *server, struct out *out)
          "Bytes that the running compaction on demand has read so far."},
     };
     for (size_t row = 0; row < COUNT_OF(rows); row++) {
+        const struct partition *partition;
         metric_head(out, rows[row].name, "gauge", rows[row].help);
-        for (uint32_t i = 0; i < server->hosts_count; i++) {
-            const struct partition *partition = server->hosts[i].partition;
+        for (uint32_t at = 0; (partition = server_next(server, &at));) {
             char labels[METRIC_LABELS_MAX] = "";
             uint64_t done;
             uint64_t total;
@@ -264,9 +266,18 @@ static void print_part(struct out *out, const char *name, const char *part, uint
 static uint64_t figure_sum(const struct server *server, const char *figure)
 {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < server->hosts_count; i++)
-        sum += storage_figure(server->hosts[i].partition->storage, figure);
+    const struct partition *partition;
+    for (uint32_t at = 0; (partition = server_next(server, &at));)
+        sum += storage_figure(partition->storage, figure);
     return sum;
+}
+
+/* Of what all partitions share. */
+static uint64_t shared_figure(const struct server *server, const char *figure)
+{
+    uint32_t at = 0;
+    const struct partition *partition = server_next(server, &at);
+    return partition ? storage_figure(partition->storage, figure) : 0;
 }
 
 /* [store] memory, and the shares of all partitions of the process. */
@@ -295,8 +306,7 @@ static void print_memory_metrics(struct server *server, const struct config_snap
             words[word] += sums[word];
     static const char name[] = "scree_backend_memory_bytes";
     metric_head(out, name, "gauge", "Memory by use.");
-    print_part(out, name, "block_cache",
-               storage_figure(server->hosts[0].partition->storage, "cache_bytes"));
+    print_part(out, name, "block_cache", shared_figure(server, "cache_bytes"));
     print_part(out, name, "memtables", figure_sum(server, "memtable_bytes"));
     print_part(out, name, "table_readers", figure_sum(server, "table_reader_bytes"));
     print_part(out, name, "row_cache", words[PARTITION_MEMORY_ROWS]);

@@ -4,9 +4,14 @@
 #include "backend/context/process.h"
 #include "backend/partition_new.h"
 #include "backend/partition_run.h"
+#include "backend/replica/snapshot_install.h"
+#include "backend/slots/peering.h"
+#include "shared/check.h"
 #include "shared/log.h"
 #include "shared/net/stream.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +20,9 @@ enum { REASON_MAX = 256, ADDRESS_MAX = 512 };
 
 /* ---- ports ------------------------------------------------------------------------------------- */
 
-static struct listener *listen_on(struct partition_host *host, const char *address, char *error,
-                                  size_t size)
+static struct listener *listen_on(struct partition_host *host, struct partition *partition,
+                                  const char *address, char *error, size_t size)
 {
-    struct partition *partition = host->partition;
     const struct backend_config *config = &partition->snapshot->config;
     const struct listen_options options = {
         .address = address,
@@ -48,33 +52,60 @@ static void tcp_address(const struct backend_config *config, int port, char addr
     (void)snprintf(address, ADDRESS_MAX, is_v6 ? "[%s]:%d" : "%s:%d", config->bind, port);
 }
 
-bool partition_host_listen(struct partition_host *host, char *error, size_t size)
+/* A port that the kernel has chosen stays. */
+static bool listen_tcp(struct partition_host *host, struct partition *partition, char *error,
+                       size_t size)
 {
-    struct partition *partition = host->partition;
     const struct backend_config *config = &partition->snapshot->config;
     char address[ADDRESS_MAX];
-    int index = (int)partition->index;
-    if (config->tls_port) {
-        tcp_address(config, config->tls_port + index, address);
-        partition->listeners.tls = listen_on(host, address, error, size);
-        if (!partition->listeners.tls)
-            return false;
+    int chosen = host->port;
+    if (config->port < 0)
+        return true;
+    tcp_address(config, config->port ? config->port + (int)partition->index : chosen, address);
+    partition->listeners.tcp = listen_on(host, partition, address, error, size);
+    host->port = partition->listeners.port;
+    return partition->listeners.tcp != NULL;
+}
+
+static bool listen_tls(struct partition_host *host, struct partition *partition, char *error,
+                       size_t size)
+{
+    const struct backend_config *config = &partition->snapshot->config;
+    char address[ADDRESS_MAX];
+    if (!config->tls_port)
+        return true;
+    tcp_address(config, config->tls_port + (int)partition->index, address);
+    partition->listeners.tls = listen_on(host, partition, address, error, size);
+    if (partition->listeners.tls)
         listener_secure(partition->listeners.tls, partition_tls, config->tls_handshake_timeout_ms);
-    }
-    if (config->port >= 0) {
-        tcp_address(config, config->port ? config->port + index : 0, address);
-        partition->listeners.tcp = listen_on(host, address, error, size);
-        if (!partition->listeners.tcp)
-            return false;
-    }
+    return partition->listeners.tls != NULL;
+}
+
+static bool listen_unix(struct partition_host *host, struct partition *partition, char *error,
+                        size_t size)
+{
+    const struct backend_config *config = &partition->snapshot->config;
+    char address[ADDRESS_MAX];
     if (!*config->unix_socket)
         return true;
     (void)snprintf(address, sizeof address, "unix:%s.%u", config->unix_socket, partition->index);
-    partition->listeners.unix_socket = listen_on(host, address, error, size);
+    partition->listeners.unix_socket = listen_on(host, partition, address, error, size);
     return partition->listeners.unix_socket != NULL;
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+static bool listen_at_ports(struct partition_host *host, struct partition *partition, char *error,
+                            size_t size)
+{
+    return listen_tls(host, partition, error, size) && listen_tcp(host, partition, error, size) &&
+           listen_unix(host, partition, error, size);
+}
+
+bool partition_host_listen(struct partition_host *host, char *error, size_t size)
+{
+    return listen_at_ports(host, host->partition, error, size);
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------- */
 
 /* Called on the partition's thread. */
 static void on_partition_stopped(void *owner)
@@ -90,11 +121,56 @@ static void run_host_stop(struct task *task)
     partition_stop(host->partition, on_partition_stopped, host);
 }
 
+static void go_on_with_other_files(struct partition_host *host);
+
 /* Called on the main thread. */
 static void run_host_stopped(struct task *task)
 {
-    const struct partition_host *host = container_of(task, struct partition_host, stopped);
-    host->options.on_stopped(host->options.owner);
+    struct partition_host *host = container_of(task, struct partition_host, stopped);
+    if (host->is_leaving && !host->is_stopping)
+        go_on_with_other_files(host);
+    else
+        host->options.on_stopped(host->options.owner, host);
+}
+
+/* Called on the main thread. The files wait for the next process if this one is about to end. */
+static void run_host_leave(struct task *task)
+{
+    struct partition_host *host = container_of(task, struct partition_host, leave);
+    if (host->is_stopping || host->is_leaving)
+        return;
+    host->is_leaving = true;
+    loop_post(host->loop, &host->stop);
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+static struct partition *open_partition(struct partition_host *host, bool *is_damaged, char *error,
+                                        size_t size)
+{
+    const struct partition_host_options *options = &host->options;
+    host->loop = loop_new();
+    struct partition *partition =
+        partition_new(options->process, options->index, host->loop, is_damaged, error, size);
+    if (partition)
+        return partition;
+    loop_free(host->loop);
+    host->loop = NULL;
+    return NULL;
+}
+
+static void close_partition(struct partition_host *host, struct partition *partition)
+{
+    partition_free(partition);
+    loop_free(host->loop);
+    host->loop = NULL;
+}
+
+static void show_partition(struct partition_host *host, struct partition *partition)
+{
+    CHECK(pthread_rwlock_wrlock(host->options.lock) == 0);
+    host->partition = partition;
+    CHECK(pthread_rwlock_unlock(host->options.lock) == 0);
 }
 
 bool partition_host_open(struct partition_host *host, const struct partition_host_options *options,
@@ -102,15 +178,27 @@ bool partition_host_open(struct partition_host *host, const struct partition_hos
 {
     *host = (struct partition_host){
         .options = *options,
-        .loop = loop_new(),
         .stop = {.run = run_host_stop},
         .stopped = {.run = run_host_stopped},
+        .leave = {.run = run_host_leave},
     };
-    host->partition =
-        partition_new(options->process, options->index, host->loop, is_damaged, error, size);
-    if (!host->partition)
-        loop_free(host->loop);
-    return host->partition != NULL;
+    struct partition *partition = open_partition(host, is_damaged, error, size);
+    if (partition)
+        show_partition(host, partition);
+    return partition != NULL;
+}
+
+static bool begin_partition(struct partition_host *host, struct partition *partition, char *error,
+                            size_t size)
+{
+    (void)host, (void)error, (void)size;
+    peering_configure(partition);
+    return true;
+}
+
+bool partition_host_begin(struct partition_host *host, char *error, size_t size)
+{
+    return begin_partition(host, host->partition, error, size);
 }
 
 void partition_host_start(struct partition_host *host)
@@ -120,16 +208,77 @@ void partition_host_start(struct partition_host *host)
 
 void partition_host_stop(struct partition_host *host)
 {
-    loop_post(host->loop, &host->stop);
+    host->is_stopping = true;
+    if (host->partition && !host->is_leaving)
+        loop_post(host->loop, &host->stop);
 }
 
 void partition_host_join(struct partition_host *host)
 {
-    loop_thread_join(host->thread);
+    if (host->thread)
+        loop_thread_join(host->thread);
+    host->thread = NULL;
 }
 
 void partition_host_close(struct partition_host *host)
 {
-    partition_free(host->partition);
-    loop_free(host->loop);
+    struct partition *partition = host->partition;
+    if (!partition)
+        return;
+    show_partition(host, NULL);
+    close_partition(host, partition);
+}
+
+/* ---- other files ------------------------------------------------------------------------------- */
+
+static void data_dir(const struct partition_host *host, char dir[PATH_MAX])
+{
+    struct config_snapshot *snapshot = process_settings(host->options.process);
+    (void)snprintf(dir, PATH_MAX, "%s/partition-%u", snapshot->config.data, host->options.index);
+    config_snapshot_unref(snapshot);
+}
+
+/* If the files cannot take the place of the data, the copy goes on with what it has, and will be given files again. */
+static void install_files(const struct partition_host *host, const char *dir)
+{
+    char reason[REASON_MAX];
+    if (snapshot_install(dir, &host->record, reason, sizeof reason))
+        log_event(LOG_INFO, "snapshot_installed", "partition=%u index=%" PRIu64,
+                  host->options.index, host->record.base);
+    else
+        log_event(LOG_ERROR, "snapshot_install_failed", "partition=%u reason=" LOG_QUOTED,
+                  host->options.index, reason);
+}
+
+static struct partition *open_again(struct partition_host *host, bool *is_damaged, char *error,
+                                    size_t size)
+{
+    struct partition *partition = open_partition(host, is_damaged, error, size);
+    if (!partition)
+        return NULL;
+    if (listen_at_ports(host, partition, error, size) &&
+        begin_partition(host, partition, error, size))
+        return partition;
+    close_partition(host, partition);
+    return NULL;
+}
+
+static void go_on_with_other_files(struct partition_host *host)
+{
+    char dir[PATH_MAX], error[ADDRESS_MAX];
+    bool is_damaged = false;
+    data_dir(host, dir);
+    host->is_leaving = false;
+    partition_host_join(host);
+    partition_host_close(host);
+    install_files(host, dir);
+    struct partition *partition = open_again(host, &is_damaged, error, sizeof error);
+    if (partition) {
+        snapshot_install_clean(dir);
+        show_partition(host, partition);
+        partition_host_start(host);
+    } else {
+        host->has_failed = true;
+        host->options.on_failed(host->options.owner, host, is_damaged, error);
+    }
 }

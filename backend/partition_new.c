@@ -78,7 +78,9 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     partition->snapshot = process_settings(process);
     partition->caches.snapshot = config_snapshot_ref(partition->snapshot);
     const struct backend_config *config = &partition->snapshot->config;
-    partition->metrics.process = metrics_new();
+    if (!process->metrics[index])
+        process->metrics[index] = metrics_new();
+    partition->metrics.process = process->metrics[index];
     partition->metrics.cell = backend_metrics_partition(&process->labelled, index);
     partition->metrics.commands =
         (struct command_cells){.labels = process->labelled.commands, .thread = index};

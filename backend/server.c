@@ -60,8 +60,10 @@ static bool load_shards(const struct server *server, struct config_snapshot *sna
     struct map_check check = {0};
     if (!config_snapshot_load_map(snapshot, error, size))
         return false;
-    for (uint32_t i = 0; i < server->hosts_count; i++)
-        if (!map_check(&check, snapshot, server->hosts[i].partition, error, size))
+    uint32_t at = 0;
+    const struct partition *partition;
+    while ((partition = server_next(server, &at)))
+        if (!map_check(&check, snapshot, partition, error, size))
             return false;
     return true;
 }
@@ -108,10 +110,11 @@ static void reload(struct server *server)
 
 /* ---- stopping ---- */
 
-/* partition_host_events.on_stopped */
-static void on_host_stopped(void *owner)
+/* partition_host_options.on_stopped */
+static void on_host_stopped(void *owner, struct partition_host *host)
 {
     struct server *server = owner;
+    (void)host;
     if (--server->hosts_running == 0)
         loop_stop(server->loop);
 }
@@ -147,9 +150,27 @@ static void on_signal(void *owner, int signum)
 
 /* ---- starting ---- */
 
+const struct partition *server_next(const struct server *server, uint32_t *at)
+{
+    while (*at < server->hosts_count) {
+        const struct partition *partition = server->hosts[(*at)++].partition;
+        if (partition)
+            return partition;
+    }
+    return NULL;
+}
+
+static bool are_all_open(const struct server *server)
+{
+    for (uint32_t i = 0; i < server->hosts_count; i++)
+        if (!server->hosts[i].partition)
+            return false;
+    return server->failed_count == 0;
+}
+
 bool server_is_ready(const struct server *server)
 {
-    return atomic_load(&server->process->is_ready) && server->failed_count == 0 &&
+    return atomic_load(&server->process->is_ready) && are_all_open(server) &&
            !atomic_load(&server->process->is_stopping);
 }
 
@@ -161,6 +182,7 @@ struct server *server_new(const struct backend_config *config)
     server->process = process_new(config, &events, server);
     server->stop.run = run_stop;
     server->metrics = metrics_new();
+    CHECK(pthread_rwlock_init(&server->lock, NULL) == 0);
     metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 1);
     return server;
 }
@@ -168,6 +190,7 @@ struct server *server_new(const struct backend_config *config)
 void server_free(struct server *server)
 {
     process_free(server->process);
+    pthread_rwlock_destroy(&server->lock);
     free(server);
 }
 
@@ -222,6 +245,23 @@ static void note_damaged(struct server *server, uint32_t index, const char *reas
               "restore it from a backup with --restore BACKUP/SHARD --partition, then restart");
 }
 
+/* partition_host_options.on_failed. As at the start: the other partitions go on, unless the reason may be temporary. */
+static void on_host_failed(void *owner, struct partition_host *host, bool is_damaged,
+                           const char *reason)
+{
+    struct server *server = owner;
+    if (is_damaged) {
+        CHECK(pthread_rwlock_wrlock(&server->lock) == 0);
+        note_damaged(server, host->options.index, reason);
+        CHECK(pthread_rwlock_unlock(&server->lock) == 0);
+    } else {
+        log_event(LOG_ERROR, "start_failed", "reason=" LOG_QUOTED, reason);
+        server->has_failed = true;
+        process_stop(server->process);
+    }
+    on_host_stopped(server, host);
+}
+
 /* Opens a partition. One with damaged files is noted in server->failed. Returns false after any other failure: it may be temporary, so
  * the process must end and be started again. */
 static bool open_host(struct server *server, uint32_t index, char *error, size_t size)
@@ -229,8 +269,10 @@ static bool open_host(struct server *server, uint32_t index, char *error, size_t
     struct partition_host *host = &server->hosts[server->hosts_count];
     const struct partition_host_options options = {.process = server->process,
                                                    .main = server->loop,
+                                                   .lock = &server->lock,
                                                    .index = index,
                                                    .on_stopped = on_host_stopped,
+                                                   .on_failed = on_host_failed,
                                                    .owner = server};
     bool is_damaged = false;
     if (partition_host_open(host, &options, &is_damaged, error, size)) {
@@ -355,7 +397,8 @@ static bool server_open(struct server *server, char *error, size_t size)
         !load_shards(server, server->process->snapshot, error, size))
         return false;
     for (uint32_t i = 0; i < server->hosts_count; i++)
-        peering_configure(server->hosts[i].partition);
+        if (!partition_host_begin(&server->hosts[i], error, size))
+            return false;
     loop_on_signal(server->loop, SIGTERM, on_signal, server);
     loop_on_signal(server->loop, SIGINT, on_signal, server);
     loop_on_signal(server->loop, SIGHUP, on_signal, server);
@@ -401,5 +444,5 @@ int server_run(struct server *server)
     else
         log_event(LOG_ERROR, "start_failed", "reason=" LOG_QUOTED, error);
     server_close(server);
-    return opened ? 0 : 1;
+    return opened && !server->has_failed ? 0 : 1;
 }

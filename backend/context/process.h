@@ -38,6 +38,8 @@ struct process {
     struct store_env *env;
     struct worker_pool *readers; /* reader-threads; NULL: partitions read on their own threads */
     struct backend_metrics labelled;
+    /* of the partitions' threads; one that is opened again goes on with its own */
+    struct metrics *metrics[PARTITIONS_MAX];
     uint32_t partitions;
     char run_id[RUN_ID_LEN + 1];
     uint64_t started_mono_ms;
