@@ -34,6 +34,8 @@ enum {
     RETRY_INTERVAL_MS = 1000,
 };
 
+#define FOLLOWS "this copy follows"
+
 enum commit_state { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FAILED, COMMIT_FOLLOWING };
 
 /* What the commit thread does; the partition's thread reads it when the job is done. */
@@ -77,6 +79,9 @@ struct commit {
     uint64_t retries;     /* recoveries that failed since the write that failed */
     struct commit_job current;
 };
+
+/* storage_recover, or storage_recover_tables */
+typedef int recover_fn(struct storage *storage, bool *is_reopened, char *error, size_t size);
 
 static void log_batch(struct job *job)
 {
@@ -229,13 +234,14 @@ static void note_retry(struct commit *commit)
                   (unsigned long long)nth);
 }
 
-static void try_recover(struct commit *commit)
+/* Makes applying work again, and reads anew what is cached from the store. No batch is in flight. */
+static bool recover_with(struct commit *commit, recover_fn *recover)
 {
-    if (apply_is_running(commit->apply) || overlay_has_read_aheads(commit->overlay))
-        return;
     bool is_reopened;
-    int err = storage_recover(commit->storage, &is_reopened, commit->current.reason,
-                              sizeof commit->current.reason);
+    if (apply_is_running(commit->apply) || overlay_has_read_aheads(commit->overlay))
+        return false;
+    int err = recover(commit->storage, &is_reopened, commit->current.reason,
+                      sizeof commit->current.reason);
     if (is_reopened && take_reopened(commit) != OK)
         err = ERR_STORE;
     overlay_store_changed(commit->overlay);
@@ -245,10 +251,15 @@ static void try_recover(struct commit *commit)
         err = ERR_STORE;
     }
     commit->current.result = err;
-    if (err != OK) {
+    if (err != OK)
         note_retry(commit);
+    return err == OK;
+}
+
+static void try_recover(struct commit *commit)
+{
+    if (!recover_with(commit, storage_recover))
         return;
-    }
     log_event(LOG_WARN, "commit_recovered", "state=writing");
     commit->state = COMMIT_IDLE;
     commit->unsynced = false;
@@ -376,7 +387,7 @@ void commit_set_following(struct commit *commit, bool is_following)
     commit->has_failed = commit->retry_is_due = commit->unsynced = false;
     commit->state = is_following ? COMMIT_FOLLOWING : COMMIT_IDLE;
     commit->followed_ms = is_following ? 1 : 0;
-    (void)snprintf(commit->current.reason, sizeof commit->current.reason, "this copy follows");
+    (void)snprintf(commit->current.reason, sizeof commit->current.reason, FOLLOWS);
     if (!is_following && storage_is_behind(commit->storage))
         begin_failed(commit);
     commit_set_durability(commit, commit->options.durability);
@@ -414,6 +425,25 @@ int commit_follow(struct commit *commit, struct bytes record, uint64_t index)
     }
     tell_age(commit);
     return OK;
+}
+
+bool commit_follow_is_broken(const struct commit *commit)
+{
+    return commit->state == COMMIT_FOLLOWING &&
+           (apply_result(commit->apply) != OK || storage_is_behind(commit->storage));
+}
+
+bool commit_follow_recover(struct commit *commit)
+{
+    CHECK(commit->state == COMMIT_FOLLOWING);
+    if (!recover_with(commit, storage_recover_tables))
+        return false;
+    log_event(LOG_WARN, "commit_recovered", "state=following");
+    commit->retries = 0;
+    (void)snprintf(commit->current.reason, sizeof commit->current.reason, FOLLOWS);
+    if (overlay_immutable(commit->overlay))
+        begin_apply(commit);
+    return true;
 }
 
 /* ---- applying early ---- */

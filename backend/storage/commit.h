@@ -62,6 +62,12 @@ void commit_set_following(struct commit *commit, bool is_following);
  * Not while commit_is_full. OK, or the error with which applying failed before, or ERR_STORE: the record cannot be read; commit_is_failed
  * has the reason, and the record was not added. Not while a command runs. */
 int commit_follow(struct commit *commit, struct bytes record, uint64_t index);
+/* While it follows: rows could not be applied, or the disk was full at the start. commit_follow adds nothing until
+ * commit_follow_recover succeeds. */
+bool commit_follow_is_broken(const struct commit *commit);
+/* Tries to make applying work again, as a recovery of a store that takes writes does, and calls on_recover; blocks. Not while a command
+ * runs. Afterwards the next record of commit_follow is the one after storage_committed, which may be greater. False: try again later. */
+bool commit_follow_recover(struct commit *commit);
 /* To be called about once a second. If nothing was written since the last call, the write buffer is applied, however
  * small it is, so that reads need not search it. */
 void commit_rest(struct commit *commit);

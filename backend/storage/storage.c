@@ -114,6 +114,9 @@ uint64_t storage_committed(const struct storage *storage)
     return atomic_load(&storage->committed);
 }
 
+/* Makes logging possible again after a failure. */
+typedef int renew_fn(struct storage *storage, char *error, size_t size);
+
 /* Continues in a new segment, and proves that the disk takes data. A batch that failed is void from then on, also after
  * a power loss. */
 static int renew_wal(struct storage *storage, char *error, size_t size)
@@ -596,8 +599,16 @@ static int reopen(struct storage *storage, char *error, size_t size)
     return err;
 }
 
-/* The disk is tried before the database is closed, since nothing can be read while it is closed. */
-static int recover(struct storage *storage, bool *is_reopened, char *error, size_t size)
+/* Nothing is done to a log that another thread may write. */
+static int log_stays(struct storage *storage, char *error, size_t size)
+{
+    (void)storage, (void)error, (void)size;
+    return OK;
+}
+
+/* The disk is tried before the database is closed, since nothing can be read while it is closed. `renew`: renew_wal, or log_stays. */
+static int recover(struct storage *storage, renew_fn *renew, bool *is_reopened, char *error,
+                   size_t size)
 {
     uint64_t bytes = wal_bytes(storage->wal) + RECOVER_BYTES_FREE;
     enum store_state state = store_state(storage->store);
@@ -606,13 +617,13 @@ static int recover(struct storage *storage, bool *is_reopened, char *error, size
     if (state == STORE_FAILED)
         err = store_try_disk(storage->store, bytes, error, size);
     if (state != STORE_CLOSED && err == OK)
-        err = renew_wal(storage, error, size);
+        err = renew(storage, error, size);
     if (state == STORE_SOUND || err != OK)
         return err;
     err = reopen(storage, error, size);
     *is_reopened = store_state(storage->store) != STORE_CLOSED;
     if (state == STORE_CLOSED && err == OK)
-        err = renew_wal(storage, error, size);
+        err = renew(storage, error, size);
     return err;
 }
 
@@ -621,7 +632,12 @@ int storage_recover(struct storage *storage, bool *is_reopened, char *error, siz
     uint64_t bytes_min = wal_bytes(storage->wal) + RECOVER_BYTES_FREE;
     if (path_free_bytes(storage->path) < bytes_min) /* readers never hold back a writer */
         wal_keep_none(storage->wal);
-    return recover(storage, is_reopened, error, size);
+    return recover(storage, renew_wal, is_reopened, error, size);
+}
+
+int storage_recover_tables(struct storage *storage, bool *is_reopened, char *error, size_t size)
+{
+    return recover(storage, log_stays, is_reopened, error, size);
 }
 
 void storage_keep(struct storage *storage, uint64_t bytes, uint64_t age_ms, uint64_t free_bytes_min)

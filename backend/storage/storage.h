@@ -97,6 +97,9 @@ int storage_checkpoint(struct storage *storage, const char *path, char *error, s
  * *is_reopened: the database was reopened, and the rows of all batches in the WAL are in the tables, unless storage_is_behind. */
 int storage_recover(struct storage *storage, bool *is_reopened, char *error, size_t size);
 
+/* As storage_recover, but it leaves the log alone, which another thread may write: for a store that follows, when applying has failed. */
+int storage_recover_tables(struct storage *storage, bool *is_reopened, char *error, size_t size);
+
 /* Is the store one of several copies (the row 'g', or the file `replica`)? */
 bool storage_is_replicated(const struct storage *storage);
 /* From now on the store is one of several copies, because their group is being founded: before the record of its members is logged. Its WAL
