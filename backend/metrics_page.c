@@ -235,7 +235,8 @@ static void print_compactions(const struct server *server, struct out *out)
             char labels[METRIC_LABELS_MAX] = "";
             uint64_t done;
             uint64_t total;
-            compaction_progress(maintenance_compaction(partition->maintenance), &done, &total);
+            compaction_progress(maintenance_compaction(partition->saves.maintenance), &done,
+                                &total);
             add_partition_label(labels, partition->index);
             metric_number(out, rows[row].name, labels, row == 0 ? total : done);
         }

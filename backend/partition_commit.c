@@ -8,6 +8,7 @@
 #include "backend/keyspace/expiry.h"
 #include "backend/keyspace/space.h"
 #include "backend/keyspace/write_history.h"
+#include "backend/partition/leadership.h"
 #include "backend/partition/shards.h"
 #include "backend/script/script.h"
 #include "backend/session/pause.h"
@@ -50,6 +51,7 @@ static void on_close(void *owner)
     partition->batch.index = commit_next_index(partition->commit);
     const struct batch_header header = {
         .index = partition->batch.index,
+        .epoch = partition->copies.term,
         .origin_ms = loop_wall_ms(partition->loop),
         .version = partition->batch.version,
         .hybrid = hybrid_clock_close(&partition->batch.hybrid, clock_wall_us()),
@@ -67,18 +69,11 @@ static bool read_anew(void *owner)
     expiry_restart(partition->expiry.keys);
     functions_forget(partition->scripts);
     if (space_reload(partition->spaces) && partition_read_header(partition) &&
-        shards_reload(partition))
+        (partition->copies.is_following ? shards_reload_slots(partition)
+                                        : shards_reload(partition)))
         return true;
     log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
     return false;
-}
-
-/* Closes the sessions with streamed replies: RocksDB may be reopened, and must have no iterators then. */
-static void end_streamed(struct partition *partition)
-{
-    struct list *link;
-    while ((link = list_pop(&partition->streamed.all)))
-        session_abort(container_of(link, struct reply_stream, link)->session);
 }
 
 /* Handles a failed commit: both batches were rolled back. */
@@ -90,7 +85,7 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     sessions_release(partition, ticket & 1, err);
     sessions_release(partition, !(ticket & 1), err);
     ticket_waits_end(partition, ticket, err);
-    end_streamed(partition);
+    reply_streams_abort(partition);
     tracking_forget_all(partition);
     push_messages_deliver(partition->watchers.messages, 0);
     blocking_check_all(partition->watchers.blocking);
@@ -100,18 +95,20 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
 static void on_room(void *owner)
 {
     struct partition *partition = owner;
-    if (!partition_is_full(partition))
-        partition_resume(partition);
+    if (partition_is_full(partition))
+        return;
+    leadership_has_room(partition);
+    partition_resume(partition);
 }
 
 /* commit_fn */
 static void on_commit(void *owner, uint64_t ticket, uint64_t index, int err)
 {
     struct partition *partition = owner;
-    (void)index;
     if (err) {
         commit_failed(partition, ticket);
     } else {
+        leadership_logged(partition, index, NULL);
         hybrid_clock_announce(&partition->batch.hybrid);
         metric_add(partition->metrics.process, METRIC_BACKEND_COMMITS, 1);
         metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,
@@ -144,6 +141,7 @@ void partition_commit_init(struct partition *partition)
         .on_room = on_room,
         .owner = partition,
     };
+    partition->copies.read_anew = read_anew;
     partition->commit =
         commit_new(partition->loop, partition->overlay, partition->storage, &options);
 }

@@ -7,6 +7,7 @@
 #include "backend/keyspace/lock.h"
 #include "backend/partition/connection.h"
 #include "backend/partition/gauges.h"
+#include "backend/partition/leadership.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/stopping.h"
 #include "backend/peer/peer_set.h"
@@ -36,7 +37,7 @@ static void on_stopped(struct partition *partition)
     timer_stop(partition->thread.tick);
     timer_stop(partition->shards.tick);
     partition->thread.on_stopped = NULL;
-    tell(partition->thread.stop_owner);
+    leadership_stop(partition, tell, partition->thread.stop_owner);
 }
 
 static void stop_reading(struct partition *partition)
@@ -126,4 +127,5 @@ void partition_close(struct partition *partition)
     peer_set_free(partition->shards.peers);
     partition->shards.peers = NULL;
     close_listeners(partition);
+    leadership_free(partition);
 }

@@ -17,5 +17,5 @@ void partition_accept(void *owner, struct stream *stream);
 bool partition_end_turn(void *owner);
 /* Stops reading, replies to requests that were read, commits, closes all sessions; then calls on_stopped. */
 void partition_stop(struct partition *partition, void (*on_stopped)(void *owner), void *owner);
-/* Closes sessions, peers and listeners at once. */
+/* Closes sessions, peers and listeners at once, and frees the replica, whose loop must have ended. */
 void partition_close(struct partition *partition);

@@ -96,7 +96,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
     partition->caches.cursors = cursor_cache_new();
     char save_path[4096];
     (void)snprintf(save_path, sizeof save_path, "%s/saved-%s", config->data, partition->name);
-    partition->maintenance =
+    partition->saves.maintenance =
         maintenance_new(partition->loop, partition->storage, save_path, on_maintenance, partition);
     return true;
 }
@@ -104,7 +104,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
 void partition_storage_stop(struct partition *partition)
 {
     expiry_timer_free(partition);
-    maintenance_free(partition->maintenance);
+    maintenance_free(partition->saves.maintenance);
     cursor_cache_free(partition->caches.cursors);
 }
 

@@ -114,7 +114,7 @@ static void tick_compaction(struct partition *partition)
     struct hours hours;
     CHECK(hours_parse(bytes_of(partition->snapshot->config.store_compaction_window), &hours));
     if (!partition->thread.is_stopping)
-        compaction_tick(maintenance_compaction(partition->maintenance), &hours);
+        compaction_tick(maintenance_compaction(partition->saves.maintenance), &hours);
 }
 
 /* Segments of the WAL for readers of changes go before writes are refused: writes need a quarter more than the minimum
@@ -128,7 +128,7 @@ static void keep_change_log(struct partition *partition)
         .free_bytes_min = config->store_disk_free_min_bytes + config->store_disk_free_min_bytes / 4,
     };
     if (!partition->thread.is_stopping)
-        maintenance_keep(partition->maintenance, &keep);
+        maintenance_keep(partition->saves.maintenance, &keep);
 }
 
 static void tick_second(struct partition *partition)
@@ -143,14 +143,14 @@ static void tick_second(struct partition *partition)
     commit_rest(partition->commit);
     keep_change_log(partition); /* the limits are set before the first flush trims the WAL */
     if (storage_wal_is_long(partition->storage) && !partition->thread.is_stopping)
-        (void)maintenance_start(partition->maintenance, MAINTENANCE_FLUSH);
+        (void)maintenance_start(partition->saves.maintenance, MAINTENANCE_FLUSH);
     commit_watch_disk(partition->commit, partition->snapshot->config.store_disk_free_min_bytes);
     close_idle_sessions(partition);
     close_without_login(partition);
     metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,
                space_keys_total(partition->spaces));
     metric_set(partition->metrics.process, METRIC_BACKEND_READONLY,
-               commit_is_failed(partition->commit, NULL));
+               commit_is_failed(partition->commit, NULL) && !partition->copies.is_following);
     gauges_set(partition);
     expiry_timer_show(partition);
 }
@@ -171,10 +171,10 @@ static void on_tick(void *owner)
     backup_tick(partition->saves.backup);
     tick_pace(partition);
     if (!partition->thread.is_stopping)
-        compaction_look_on(maintenance_compaction(partition->maintenance));
+        compaction_look_on(maintenance_compaction(partition->saves.maintenance));
     if (++partition->thread.ticks % TICKS_PER_SECOND == 0)
         tick_second(partition);
-    background_rebuild_ranks(partition);
+    background_tick(partition);
     expiry_timer_tick(partition);
     /* waiters may be served after a failed commit, or when a proxy has read its replies */
     blocking_resume(partition->watchers.blocking);

@@ -289,10 +289,15 @@ static const char *set_manifest_name(char **to, struct bytes name, const char *i
     return NULL;
 }
 
+static const char not_leading[] =
+    "ERR this copy of the shard does not lead: backups are made of the leader's data";
+
 static const char *begin_backup(struct backup *backup, const struct backup_plan *plan)
 {
     char path[PATH_MAX];
     char id[BACKUP_ID_LEN + 1];
+    if (backup->partition->copies.is_closed)
+        return not_leading;
     struct manifest *manifest = manifest_new();
     backup_new_id(id);
     const char *refused = set_manifest_name(&manifest->backup, plan->name, "");

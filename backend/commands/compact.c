@@ -21,7 +21,7 @@ static void reply_view(struct reply *reply, const struct compaction_view *view)
 
 void cmd_scree_compact(struct call *call)
 {
-    struct compaction *compaction = maintenance_compaction(call->partition->maintenance);
+    struct compaction *compaction = maintenance_compaction(call->partition->saves.maintenance);
     struct bytes what = call->argv[2];
     if (bytes_is(what, "START")) {
         /* applies the write buffer first, so that its rows are compacted too */

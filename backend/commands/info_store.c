@@ -48,7 +48,7 @@ static void print_ranks(const struct rank_rebuild *rebuild, struct out *out)
 void info_persistence(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
-    const struct compaction *compaction = maintenance_compaction(partition->maintenance);
+    const struct compaction *compaction = maintenance_compaction(partition->saves.maintenance);
     const char *written = commit_is_failed(partition->commit, NULL) ? "err" : "ok";
     out_printf(out,
                "loading:0\r\nasync_loading:0\r\ncurrent_cow_peak:0\r\ncurrent_cow_size:0\r\n"
@@ -56,7 +56,7 @@ void info_persistence(const struct call *call, struct out *out)
                "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n"
                "rdb_changes_since_last_save:%" PRIu64 "\r\nrdb_bgsave_in_progress:%d\r\n",
                space_changes(partition->spaces) - partition->saves.changes,
-               maintenance_is_running(partition->maintenance, MAINTENANCE_SAVE) ||
+               maintenance_is_running(partition->saves.maintenance, MAINTENANCE_SAVE) ||
                    backup_is_running(partition->saves.backup));
     out_printf(out,
                "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n"

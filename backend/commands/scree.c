@@ -13,16 +13,12 @@
 #include "backend/script/script.h"
 #include "backend/session/session.h"
 #include "backend/session/waits.h"
-#include "backend/slots/slot_figures.h"
-#include "backend/slots/slot_owners.h"
 #include "backend/transaction/coordinator.h"
 #include "backend/transaction/participant.h"
 #include "shared/command/command_reply.h"
 #include "shared/log.h"
 #include "shared/number.h"
-#include "shared/version.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -243,37 +239,6 @@ void cmd_scree_use(struct call *call)
         call->session->scope.command_time_ms = time_ms;
         reply_ok(&call->reply);
     }
-}
-
-/* SCREE SELF: names and values. The name of the shard is empty if no shard map has this partition's address. */
-void cmd_scree_self(struct call *call)
-{
-    const struct partition *partition = call->partition;
-    char owned[12];
-    char orphaned[12];
-    char protocol[12];
-    char oldest[12];
-    char client[24];
-    const struct slot_figures figures = slot_figures_of(partition);
-    const char *const fields[] = {
-        "shard",           peer_set_shard(partition->shards.peers),
-        "run_id",          partition->process->run_id,
-        "version",         SCREE_VERSION,
-        "slots",           owned,
-        "orphaned",        orphaned,
-        "protocol",        protocol,
-        "protocol_oldest", oldest,
-        "client",          client,
-    };
-    enum { COUNT = sizeof fields / sizeof fields[0] };
-    (void)snprintf(owned, sizeof owned, "%u", figures.owned);
-    (void)snprintf(orphaned, sizeof orphaned, "%u", figures.orphaned);
-    (void)snprintf(protocol, sizeof protocol, "%d", PROXY_PROTOCOL);
-    (void)snprintf(oldest, sizeof oldest, "%d", PROXY_PROTOCOL_OLDEST);
-    (void)snprintf(client, sizeof client, "%" PRIu64, call->session->id);
-    reply_array(&call->reply, COUNT);
-    for (size_t i = 0; i < COUNT; i++)
-        reply_bulk_text(&call->reply, fields[i]);
 }
 
 /* SCREE SLOTS ranges. */

@@ -138,7 +138,7 @@ void cmd_save(struct call *call)
 
 static bool start_save(struct partition *partition)
 {
-    if (!maintenance_start(partition->maintenance, MAINTENANCE_SAVE))
+    if (!maintenance_start(partition->saves.maintenance, MAINTENANCE_SAVE))
         return false;
     partition->saves.bgsave_changes = space_changes(partition->spaces);
     return true;
@@ -150,6 +150,9 @@ void cmd_bgsave(struct call *call)
     bool schedule = call->argc == 2 && bytes_is(call->argv[1], "SCHEDULE");
     if (call->argc > 2 || (call->argc == 2 && !schedule))
         call_error(call, ERR_SYNTAX);
+    else if (call->partition->copies.is_closed)
+        call_error_text(call,
+                        "ERR this copy of the shard does not lead: a save would hold up its log");
     else if (start_save(call->partition))
         reply_status(&call->reply, "Background saving started");
     else if (schedule)
@@ -164,7 +167,7 @@ void cmd_bgrewriteaof(struct call *call)
 {
     /* applies the write buffer first, so that its rows are compacted too */
     (void)commit_apply(call->partition->commit);
-    if (compaction_start(maintenance_compaction(call->partition->maintenance)))
+    if (compaction_start(maintenance_compaction(call->partition->saves.maintenance)))
         reply_status(&call->reply, "Background append only file rewriting started");
     else
         call_error_text(call, "ERR Background append only file rewriting already in progress");

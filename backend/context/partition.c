@@ -17,7 +17,7 @@ bool partition_takes(const struct partition *partition, size_t frame_bytes)
 
 bool partition_keeps_expired(const struct partition *partition)
 {
-    return (partition->pause.until_ms && !partition->pause.is_new) ||
+    return partition->copies.is_closed || (partition->pause.until_ms && !partition->pause.is_new) ||
            (partition->expiry.kept_until_ms &&
             loop_wall_ms(partition->loop) < partition->expiry.kept_until_ms);
 }

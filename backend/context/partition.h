@@ -35,6 +35,8 @@ struct call;
 struct coordinator;
 struct due_rows;
 struct expiry;
+struct founding;
+struct leadership;
 struct lock_set;
 struct participant;
 struct script_set;
@@ -44,6 +46,7 @@ struct range_bounds;
 struct rank_cache;
 struct rank_rebuild;
 struct reader;
+struct replica;
 struct maintenance;
 struct partition;
 struct peer_set;
@@ -156,8 +159,9 @@ struct partition_pause {
     uint32_t clients;  /* sessions whose request waits for the end of the pause */
 };
 
-/* Backups, LASTSAVE and the persistence section of INFO. `changes` are space_changes(). */
+/* Backups, LASTSAVE and the persistence section of INFO, and what else is done with files. `changes` are space_changes(). */
 struct partition_saves {
+    struct maintenance *maintenance;
     struct backup *backup;
     uint64_t last_s;         /* wall clock */
     uint64_t changes;        /* at the last save */
@@ -279,6 +283,23 @@ struct partition_shards {
     struct timer *tick;       /* of locks and transactions */
 };
 
+/* The partition's part in a group of copies (backend/partition/leadership.h). Without other copies of its data all is zero. */
+struct partition_copies {
+    struct replica *replica; /* NULL: there are no other copies */
+    struct leadership *leadership;
+    struct founding *founding;
+    /* It does not serve as the leader: commands for data are refused, and nothing is changed that no client has asked for. */
+    bool is_closed;
+    /* Closed, and it adds the records that its group has committed; nothing else is written. */
+    bool is_following;
+    /* It follows, and is a copy of all data: clients that allow old data may read. */
+    bool may_read;
+    uint64_t term;      /* of the batches that it writes */
+    const char *leader; /* the address of the copy that leads; empty: not known */
+    /* Reads again all that is cached from the store. False: it cannot be read. Set also without copies. */
+    bool (*read_anew)(void *partition);
+};
+
 struct partition_thread {
     struct timer *tick;        /* 10 times a second: active expiry, idle clients, cache decay */
     struct turn_hook hook;     /* partition_end_turn */
@@ -304,8 +325,8 @@ struct partition {
     struct commit *commit;
     struct space_set *spaces;
     struct script_set *scripts;
-    struct maintenance *maintenance;
     struct partition_shards shards;
+    struct partition_copies copies;
     struct partition_batch batch;
     struct partition_running running;
     struct partition_clients clients;
@@ -329,7 +350,8 @@ bool partition_hear_version(struct partition *partition, uint64_t version);
 bool partition_is_full(const struct partition *partition);
 /* May a request of so many bytes run? A big one waits while big values in the write buffers exceed commit-batch-limit. */
 bool partition_takes(const struct partition *partition, size_t frame_bytes);
-/* Is CLIENT PAUSE in force, here or at a proxy? Then expired keys are hidden and not deleted. */
+/* Is CLIENT PAUSE in force, here or at a proxy, or is the partition a copy that does not lead? Then expired keys are hidden and not
+ * deleted. */
 bool partition_keeps_expired(const struct partition *partition);
 /* Records for LASTSAVE and INFO that a BGSAVE or backup has ended. `changes`: space_changes() at its begin. */
 void partition_saved(struct partition *partition, bool good, uint64_t changes);

@@ -94,11 +94,16 @@ bool cluster_gate(struct call *call)
     const char *text = check.refusal ? check.refusal : check.away;
     if (!text)
         return true;
-    if (is_exec)
+    cluster_reject(call, text);
+    return false;
+}
+
+void cluster_reject(struct call *call, const char *text)
+{
+    if (call->command->traits & TRAIT_RUNS_QUEUE)
         refuse_exec_raw(call, text);
     else
         reject_command(call, text);
-    return false;
 }
 
 int32_t cluster_slot(struct call *call)

@@ -22,6 +22,8 @@ bool cluster_client(const struct session *session);
 /* False: the keys or shard channels of the request cannot be used here, and the error was replied. EXEC is checked with its
  * queue. */
 bool cluster_gate(struct call *call);
+/* Replies the error as it is, also to EXEC, whose queue is discarded. */
+void cluster_reject(struct call *call, const char *text);
 /* The slot of the call's first key; negative: it has no keys, or the client's is no client of a cluster. */
 int32_t cluster_slot(struct call *call);
 /* Why a command of a script must not run; NULL: it may. *only_slot is the slot that the script may use, negative: it has used none

@@ -69,6 +69,15 @@ static void notify_observers(struct call *call, bool is_shown)
         monitor_show(call);
 }
 
+/* A copy that does not lead writes nothing: CONFIG REWRITE, for example, may do it without the flag of a writing command. */
+static void refuse_effects(struct call *call)
+{
+    if (call->failed || !overlay_has_changed(call->partition->overlay))
+        return;
+    out_truncate(call->reply.out, call->begun);
+    call_error(call, ERR_READONLY);
+}
+
 /* Runs the handler. If it waits (call_retries), or the request will bounce, everything that it did is
  * rolled back. */
 static void run_handler(struct call *call)
@@ -92,6 +101,8 @@ static void run_handler(struct call *call)
     call->error_end = SIZE_MAX; /* a script's or filter's own error is written without call_error */
     handlers[call->command->id](call);
     partition->watchers.messages->open--;
+    if (partition->copies.is_closed)
+        refuse_effects(call);
     if (call->failed && call->reply.out->bytes > call->error_end)
         out_truncate(call->reply.out, call->error_end);
     CHECK(!(call->is_waiting && call->failed));

@@ -6,6 +6,7 @@
 #include "backend/dispatch/acl_gate.h"
 #include "backend/dispatch/cluster_gate.h"
 #include "backend/dispatch/handlers.h"
+#include "backend/dispatch/leader_gate.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/session/channel_relay.h"
 #include "backend/session/limits.h"
@@ -141,6 +142,11 @@ uint32_t effective_flags(const struct call *call)
     return runs_queue ? flags | call->session->transaction.flags : flags;
 }
 
+static bool gate_leader(struct call *call)
+{
+    return !call->partition->copies.is_closed || leader_gate(call);
+}
+
 static bool gate_disk(struct call *call)
 {
     int err = commit_gate(call->partition->commit, effective_flags(call));
@@ -205,8 +211,8 @@ bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
            gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && cluster_gate(call) &&
-           gate_disk(call) && gate_limits(call) && gate_subscriber(call) && gate_busy(call) &&
-           gate_monitor(call) && audit(call);
+           gate_leader(call) && gate_disk(call) && gate_limits(call) && gate_subscriber(call) &&
+           gate_busy(call) && gate_monitor(call) && audit(call);
 }
 
 const char *gates_refuse_nested(struct call *call, int32_t *slot)

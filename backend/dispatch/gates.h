@@ -1,7 +1,7 @@
 /*
  * gates.h - the checks that a request passes before it runs, in Redis' order.
  *
- *   known ─► arity ─► login ─► internal ─► namespace ─► ACL ─► MULTI ─► cluster ─► disk ─► subscriber ─► busy ─► monitor
+ *   known ─► arity ─► login ─► internal ─► namespace ─► ACL ─► MULTI ─► cluster ─► leader ─► disk ─► subscriber ─► busy ─► monitor
  *     └────────┴────────┴─ refused: an error reply; an open transaction will be discarded by EXEC
  *
  * A command that a script calls passes refuse_nested() (dispatch.c) instead. EVAL has no CMD_WRITE, so a gate against

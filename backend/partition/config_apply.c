@@ -39,7 +39,7 @@ void config_apply(struct partition *partition)
         return;
     if (!same_store(old, now)) {
         const struct store_options options = partition_store_options(&now->config, &now->memory);
-        if (!maintenance_set_options(partition->maintenance, &options))
+        if (!maintenance_set_options(partition->saves.maintenance, &options))
             return; /* the previous change is still being applied */
     }
     apply_caches(partition, old, now);

@@ -33,7 +33,7 @@ static void tick_shards(void *owner)
     struct partition *partition = owner;
     uint64_t now_ms = loop_mono_ms(partition->loop);
     uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
-    if (partition->running.busy_error)
+    if (partition->running.busy_error || partition->copies.is_closed)
         return; /* the data must not change during a slow script */
     slot_owners_tick(partition->shards.owners);
     peering_tick(partition);
@@ -91,6 +91,23 @@ void shards_free(struct partition *partition)
     slot_owners_free(partition->shards.owners);
     slot_table_free(partition->shards.slots);
     slot_load_free(partition->metrics.slot_load);
+}
+
+void shards_forget(struct partition *partition)
+{
+    struct partition_shards *shards = &partition->shards;
+    participant_free(shards->participant);
+    coordinator_free(shards->coordinator);
+    shards->coordinator = coordinator_new(partition);
+    shards->participant = participant_new(partition);
+}
+
+bool shards_reload_slots(struct partition *partition)
+{
+    if (!slot_table_load(partition->shards.slots))
+        return false;
+    slot_owners_load(partition->shards.owners);
+    return true;
 }
 
 bool shards_reload(struct partition *partition)

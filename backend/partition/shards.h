@@ -13,5 +13,9 @@ struct partition;
 bool shards_new(struct partition *partition);
 /* Frees all but the links. Parts that were not made are skipped. */
 void shards_free(struct partition *partition);
-/* Reads records and transactions again after a failed batch. False: they cannot be read. */
+/* Forgets the transactions that shards_new has read, and their locks: the partition is a copy that does not lead yet. */
+void shards_forget(struct partition *partition);
+/* Reads the records of slots again: those of a copy that follows. False: they cannot be read. */
+bool shards_reload_slots(struct partition *partition);
+/* Reads records and transactions again, after a failed batch, or when the partition begins to lead. False: they cannot be read. */
 bool shards_reload(struct partition *partition);

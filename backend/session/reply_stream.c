@@ -312,3 +312,10 @@ void reply_stream_run(struct task *task)
     }
     post_ready(partition);
 }
+
+void reply_streams_abort(struct partition *partition)
+{
+    struct list *link;
+    while ((link = list_pop(&partition->streamed.all)))
+        session_abort(container_of(link, struct reply_stream, link)->session);
+}

@@ -30,6 +30,7 @@ enum {
     REPLY_STREAMS_A_TURN = 4,             /* reply streams that step in one turn of the loop */
 };
 
+struct partition;
 struct reply_stream;
 struct slot_set;
 
@@ -86,3 +87,5 @@ void reply_stream_wake(struct reply_stream *streamed);
 /* Runs steps of the streamed replies that are ready; task of partition->streamed.task. */
 void reply_stream_run(struct task *task);
 void reply_stream_free(struct reply_stream *streamed); /* NULL is allowed */
+/* Closes the sessions with such replies: RocksDB may be opened again, and must have no iterators then. */
+void reply_streams_abort(struct partition *partition);

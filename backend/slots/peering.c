@@ -178,6 +178,8 @@ void peering_configure(struct partition *partition)
 {
     const struct config_snapshot *snapshot = partition->snapshot;
     const struct backend_config *options = &snapshot->config;
+    if (partition->copies.is_closed)
+        return;
     char address[PEER_ADDRESS_MAX + 1];
     uint16_t port;
     uint16_t tls_port;

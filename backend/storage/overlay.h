@@ -108,6 +108,8 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
 /* Sets the savepoint; overlay_rollback undoes every later effect. There is one savepoint, set before each command. */
 void overlay_savepoint(struct overlay *overlay);
 void overlay_rollback(struct overlay *overlay);
+/* Has anything been written or deleted since the savepoint? */
+bool overlay_has_changed(const struct overlay *overlay);
 /* Begins an attempt: several commands that may be rolled back as one. Savepoints inside belong to these commands. */
 void overlay_attempt_begin(struct overlay *overlay);
 /* !is_good: rolls back every effect since the attempt began. */

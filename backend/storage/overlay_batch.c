@@ -198,6 +198,11 @@ int overlay_add_committed(struct overlay *overlay, struct bytes record, char *er
     return OK;
 }
 
+bool overlay_has_changed(const struct overlay *overlay)
+{
+    return overlay->batch->effects != overlay->savepoint.effects;
+}
+
 /* Rolls the batch back; newer batches must have been rolled back before. */
 static void batch_roll_back(struct batch *batch)
 {

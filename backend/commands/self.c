@@ -1,0 +1,73 @@
+/*
+ * self.c - SCREE SELF: what a proxy, or another program, must know of a backend's partition before it uses it.
+ */
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/peer/peer_set.h"
+#include "backend/session/session.h"
+#include "backend/slots/peering.h"
+#include "backend/slots/slot_figures.h"
+#include "backend/slots/slot_owners.h"
+#include "shared/version.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* A copy that does not lead has no place in the map yet: it names the shard of its data. */
+static const char *shown_shard(const struct partition *partition)
+{
+    return partition->copies.is_closed ? slot_owners_name(partition->shards.owners)
+                                       : peer_set_shard(partition->shards.peers);
+}
+
+/* SCREE SELF: names and values. The name of the shard is empty if no shard map has this partition's address. The last three say which
+ * part the copy has in its group. */
+void cmd_scree_self(struct call *call)
+{
+    const struct partition *partition = call->partition;
+    char owned[12];
+    char orphaned[12];
+    char protocol[12];
+    char oldest[12];
+    char client[24];
+    char term[24];
+    char address[PEER_ADDRESS_MAX + 1];
+    const struct slot_figures figures = slot_figures_of(partition);
+    const char *const fields[] = {
+        "shard",
+        shown_shard(partition),
+        "run_id",
+        partition->process->run_id,
+        "version",
+        SCREE_VERSION,
+        "slots",
+        owned,
+        "orphaned",
+        orphaned,
+        "protocol",
+        protocol,
+        "protocol_oldest",
+        oldest,
+        "client",
+        client,
+        "role",
+        partition->copies.is_closed ? "replica" : "leader",
+        "term",
+        term,
+        "leader",
+        partition->copies.is_closed ? partition->copies.leader : address,
+    };
+    enum { COUNT = sizeof fields / sizeof fields[0], OF_COPIES = 6 };
+    const int count = partition->copies.replica ? COUNT : COUNT - OF_COPIES;
+    (void)snprintf(owned, sizeof owned, "%u", figures.owned);
+    (void)snprintf(orphaned, sizeof orphaned, "%u", figures.orphaned);
+    (void)snprintf(protocol, sizeof protocol, "%d", PROXY_PROTOCOL);
+    (void)snprintf(oldest, sizeof oldest, "%d", PROXY_PROTOCOL_OLDEST);
+    (void)snprintf(client, sizeof client, "%" PRIu64, call->session->id);
+    (void)snprintf(term, sizeof term, "%" PRIu64, partition->copies.term);
+    peering_address(partition, address, sizeof address);
+    reply_array(&call->reply, count);
+    for (int i = 0; i < count; i++)
+        reply_bulk_text(&call->reply, fields[i]);
+}

@@ -1,0 +1,83 @@
+#include "backend/dispatch/leader_gate.h"
+
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/dispatch/cluster_gate.h"
+#include "backend/dispatch/gates.h"
+#include "backend/session/session.h"
+#include "shared/command/keys.h"
+#include "shared/error_code.h"
+
+#include <stdio.h>
+
+/* Does the command use keys, or messages between clients? */
+static bool uses_data(const struct call *call, uint32_t flags)
+{
+    return flags & (CMD_WRITE | CMD_READONLY | CMD_SCRIPT | CMD_MAY_REPLICATE | CMD_PUBSUB) ||
+           keys_possible(call->command);
+}
+
+/* Does the command only read, and has its client said that the data may be old? */
+static bool reads_old_data(const struct call *call, uint32_t flags)
+{
+    const struct partition *partition = call->partition;
+    bool may_write = flags & (CMD_WRITE | CMD_MAY_REPLICATE) ||
+                     (flags & CMD_SCRIPT && !(call->command->flags & CMD_READONLY));
+    return partition->copies.may_read && call->session->about.is_readonly &&
+           partition->snapshot->config.replica_reads == REPLICA_READS_STALE &&
+           flags & CMD_READONLY && !may_write;
+}
+
+/* The slot of the first key; negative: there is none. */
+static int32_t slot_of_request(const struct call *call, const struct command *command,
+                               const struct bytes *argv, uint32_t argc)
+{
+    struct key_list keys;
+    int32_t at = command->keys[0].flags & KEY_NOT_KEY ? 0 : keys_first(command, argc);
+    if (at >= 0)
+        return at ? slot_rule_slot(call->session->scope.slot_rule, argv[at]) : -1;
+    keys_list_init(&keys);
+    (void)keys_find(command, argv, argc, &keys);
+    at = keys.count ? slot_rule_slot(call->session->scope.slot_rule, argv[keys.refs[0].index]) : -1;
+    keys_list_fini(&keys);
+    return at;
+}
+
+static int32_t first_slot(const struct call *call)
+{
+    int32_t slot = -1;
+    if (!(call->command->traits & TRAIT_RUNS_QUEUE))
+        return slot_of_request(call, call->command, call->argv, call->argc);
+    const struct queued *queued = call->session->transaction.first;
+    for (; queued && slot < 0; queued = queued->next)
+        slot = slot_of_request(call, queued->command, queued->argv, queued->argc);
+    return slot;
+}
+
+static const char *refusal_to_lead(struct call *call, uint32_t flags)
+{
+    enum { TEXT_MAX = 512 };
+    const char *leader = call->partition->copies.leader;
+    bool is_client = !call->session->login.is_internal;
+    int32_t slot = is_client && *leader ? first_slot(call) : -1;
+    char *text = arena_alloc(call->arena, TEXT_MAX);
+    if (slot >= 0)
+        (void)snprintf(text, TEXT_MAX, "MOVED %d %s", (int)slot, leader);
+    else if (is_client && flags & CMD_WRITE)
+        return error_text(ERR_READONLY);
+    else if (*leader)
+        (void)snprintf(text, TEXT_MAX,
+                       "TRYAGAIN this copy of the shard does not lead: the one at %s does", leader);
+    else
+        return "TRYAGAIN no copy of the shard leads at present, as far as this one has heard";
+    return text;
+}
+
+bool leader_gate(struct call *call)
+{
+    uint32_t flags = effective_flags(call);
+    if (!uses_data(call, flags) || reads_old_data(call, flags))
+        return true;
+    cluster_reject(call, refusal_to_lead(call, flags));
+    return false;
+}

@@ -1,0 +1,205 @@
+#include "backend/partition/leadership.h"
+
+#include "backend/context/partition.h"
+#include "backend/partition/replica_apply.h"
+#include "backend/partition/shards.h"
+#include "backend/session/pause.h"
+#include "backend/slots/peering.h"
+#include "shared/check.h"
+#include "shared/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct leadership {
+    struct replica_apply *apply; /* NULL: it was stopped */
+    struct replica_role role;    /* the last one */
+    bool must_take_over; /* the role is NONE or SERVING, and what it needs is not all added yet */
+};
+
+static void end_process(const struct partition *partition, const char *why)
+{
+    log_event(LOG_ERROR, "leadership_lost", "partition=%u term=%" PRIu64 " reason=\"%s\"",
+              partition->index, partition->copies.term, why);
+    _exit(1);
+}
+
+/* ---- following --------------------------------------------------------------------------------- */
+
+static void start_following(struct partition *partition)
+{
+    if (partition->copies.is_following)
+        return;
+    partition->copies.is_following = true;
+    commit_set_following(partition->commit, true);
+}
+
+static bool is_copying(enum replica_phase phase)
+{
+    return phase == REPLICA_PHASE_FOLLOWING || phase == REPLICA_PHASE_LEADING;
+}
+
+/* The partition writes from now on; what it keeps of rows is from before. */
+static void end_following(struct partition *partition)
+{
+    if (!partition->copies.is_following)
+        return;
+    commit_set_following(partition->commit, false);
+    partition->copies.is_following = partition->copies.may_read = false;
+    if (!partition->copies.read_anew(partition))
+        end_process(partition, "rows of the partition cannot be read");
+}
+
+/* ---- leading ----------------------------------------------------------------------------------- */
+
+static void begin_serving(struct partition *partition)
+{
+    struct leadership *leadership = partition->copies.leadership;
+    uint64_t term = leadership->role.term;
+    end_following(partition);
+    partition->copies.is_closed = false;
+    if (partition->copies.replica)
+        replica_serves(partition->copies.replica, term);
+    log_event(LOG_WARN, "leadership_taken", "partition=%u term=%" PRIu64 " batches=%" PRIu64,
+              partition->index, term, storage_committed(partition->storage));
+    peering_configure(partition);
+    partition_resume(partition);
+}
+
+static void take_over(struct partition *partition)
+{
+    struct leadership *leadership = partition->copies.leadership;
+    leadership->must_take_over = false;
+    if (leadership->role.phase == REPLICA_PHASE_SERVING)
+        begin_serving(partition);
+    else
+        end_following(partition);
+}
+
+static void take_over_when_done(struct partition *partition)
+{
+    struct leadership *leadership = partition->copies.leadership;
+    bool is_recovering = commit_follow_is_broken(partition->commit);
+    if (leadership->must_take_over && !replica_apply_is_behind(leadership->apply) &&
+        !is_recovering && commit_is_idle(partition->commit))
+        take_over(partition);
+}
+
+/* replica_apply_fn */
+static void on_step(struct partition *partition)
+{
+    if (partition->copies.replica)
+        replica_applied(partition->copies.replica, storage_committed(partition->storage));
+    take_over_when_done(partition);
+}
+
+/* ---- roles ------------------------------------------------------------------------------------- */
+
+/* Whoever makes this copy a group of its own gets all that it has, also what its group may not have committed. */
+static void want_all(struct partition *partition)
+{
+    struct leadership *leadership = partition->copies.leadership;
+    leadership->must_take_over = true;
+    if (leadership->role.phase == REPLICA_PHASE_SERVING)
+        replica_apply_upto(leadership->apply, leadership->role.committed);
+    else if (partition->copies.is_following)
+        replica_apply_upto(leadership->apply, storage_written(partition->storage));
+}
+
+void leadership_role(void *owner, const struct replica_role *role)
+{
+    struct partition *partition = owner;
+    struct leadership *leadership = partition->copies.leadership;
+    bool is_written_here =
+        role->phase == REPLICA_PHASE_NONE || role->phase == REPLICA_PHASE_SERVING;
+    if (!leadership->apply)
+        return;
+    if (!partition->copies.is_closed &&
+        (role->phase != REPLICA_PHASE_SERVING || role->term != partition->copies.term))
+        end_process(partition, "this copy has another role now");
+    leadership->role = *role;
+    leadership->must_take_over = false;
+    partition->copies.term = role->term;
+    partition->copies.leader = leadership->role.leader_address;
+    if (!partition->copies.is_closed)
+        return;
+    if (!is_written_here || role->phase == REPLICA_PHASE_SERVING)
+        start_following(partition);
+    partition->copies.may_read = partition->copies.is_following && is_copying(role->phase);
+    if (is_written_here)
+        want_all(partition);
+    take_over_when_done(partition);
+}
+
+void leadership_committed(void *owner, uint64_t index)
+{
+    struct partition *partition = owner;
+    if (partition->copies.is_following && partition->copies.leadership->apply)
+        replica_apply_upto(partition->copies.leadership->apply, index);
+}
+
+/* ---- called by the partition ------------------------------------------------------------------- */
+
+void leadership_tick(struct partition *partition)
+{
+    if (!partition->copies.leadership || !partition->copies.leadership->apply)
+        return;
+    replica_apply_tick(partition->copies.leadership->apply);
+    take_over_when_done(partition);
+}
+
+void leadership_has_room(struct partition *partition)
+{
+    if (partition->copies.is_following && partition->copies.leadership->apply)
+        replica_apply_go_on(partition->copies.leadership->apply);
+}
+
+void leadership_logged(struct partition *partition, uint64_t index, const struct members *members)
+{
+    struct replica *replica = partition->copies.replica;
+    if (!replica)
+        return;
+    replica_logged(replica, index, partition->copies.term, members);
+    replica_applied(replica, index);
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+void leadership_new(struct partition *partition)
+{
+    struct leadership *leadership = calloc(1, sizeof *leadership);
+    CHECK(leadership);
+    leadership->apply = replica_apply_new(partition, on_step);
+    partition->copies.leadership = leadership;
+    partition->copies.leader = leadership->role.leader_address;
+    partition->copies.is_closed = true;
+    shards_forget(partition);
+    if (storage_is_replicated(partition->storage))
+        start_following(partition);
+}
+
+void leadership_stop(struct partition *partition, void (*on_stopped)(void *owner), void *owner)
+{
+    struct partition_copies *copies = &partition->copies;
+    if (copies->leadership) {
+        replica_apply_free(copies->leadership->apply);
+        copies->leadership->apply = NULL;
+    }
+    if (copies->replica)
+        replica_stop(copies->replica, on_stopped, owner);
+    else
+        on_stopped(owner);
+}
+
+void leadership_free(struct partition *partition)
+{
+    struct partition_copies *copies = &partition->copies;
+    if (!copies->leadership)
+        return;
+    replica_free(copies->replica);
+    replica_apply_free(copies->leadership->apply);
+    free(copies->leadership);
+    copies->leadership = NULL;
+    copies->replica = NULL;
+}

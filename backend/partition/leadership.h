@@ -1,0 +1,41 @@
+/*
+ * leadership.h - what a partition that has copies does in each role of its replica (backend/replica/replica.h).
+ *
+ *   role                            the partition
+ *   NONE                            closed; it writes the record of the members, if it is told to (founding.h)
+ *   JOINING, FOLLOWING, LEADING ─►  follows: closed, adds what is committed; clients may read old data
+ *   SERVING                     ─►  adds all up to the role's index ─► reads anew what is cached from rows ─► serves
+ *   LOST, OVERTAKEN                 follows, but no more comes
+ *
+ * Closed (partition_copies.is_closed): commands for data are refused or sent to the leader (gates.h). Expired keys are hidden and stay.
+ * There are no links to other shards, no transactions over shards and no moves of slots: their rows are read when the partition begins to
+ * serve. So nothing is written but by the leader.
+ *
+ * A partition serves until its process ends: a role that takes this from it ends the process, which then starts as a follower.
+ */
+#pragma once
+
+#include "backend/replica/replica.h"
+
+struct partition;
+
+/* The partition is one of several copies, or will be: it is closed from now on. To be called before its thread runs, before
+ * peering_configure, and before replica_new. */
+void leadership_new(struct partition *partition);
+/* Frees the replica too, whose loop must have ended. Does nothing without leadership_new. */
+void leadership_free(struct partition *partition);
+/* Ends the replica: nothing is added any more; on_stopped is called at last, at once if there is no replica. */
+void leadership_stop(struct partition *partition, void (*on_stopped)(void *owner), void *owner);
+
+/* replica_events.on_role and on_committed; the owner is the partition. */
+void leadership_role(void *owner, const struct replica_role *role);
+void leadership_committed(void *owner, uint64_t index);
+
+/* ---- called by the partition ---- */
+
+/* Ten times a second. */
+void leadership_tick(struct partition *partition);
+/* There may be room in the write buffers again. */
+void leadership_has_room(struct partition *partition);
+/* A batch of this partition is durable, and has this index. `members`: the row of the members that it has written; NULL: none. */
+void leadership_logged(struct partition *partition, uint64_t index, const struct members *members);

@@ -1,0 +1,251 @@
+#include "backend/partition/replica_apply.h"
+
+#include "backend/context/partition.h"
+#include "backend/dispatch/blocking.h"
+#include "backend/format/effects.h"
+#include "backend/format/encoding.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/shards.h"
+#include "backend/session/reply_stream.h"
+#include "backend/session/tracking.h"
+#include "backend/wal/wal.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+#include "shared/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+    STEP_US = 2000,
+    STEP_RECORDS = 1024, /* where the clock stands still during a turn */
+    TICKS_PER_SECOND = 10,
+};
+
+struct replica_apply {
+    struct task task;
+    struct partition *partition;
+    replica_apply_fn *on_step;
+    struct wal_cursor *cursor; /* at the record after the last one that was added; NULL: none */
+    uint64_t upto;
+    uint64_t ticks;
+    bool is_posted, is_freed;
+    bool is_ended;     /* a record cannot be read */
+    bool has_counts;   /* records were added since counters were read last */
+    bool has_settings; /* one of them has records of slots, libraries or stored options */
+};
+
+bool replica_apply_is_behind(const struct replica_apply *apply)
+{
+    return storage_committed(apply->partition->storage) < apply->upto;
+}
+
+static void drop_cursor(struct replica_apply *apply)
+{
+    wal_cursor_free(apply->cursor);
+    apply->cursor = NULL;
+}
+
+/* ---- one record -------------------------------------------------------------------------------- */
+
+static bool is_of_settings(struct bytes key)
+{
+    return key.len && !strchr("cjhv2g", key.data[0]);
+}
+
+/* Does the record change rows of CF_SYSTEM of which something is kept in memory, but counters? */
+static bool has_settings(struct bytes record)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    if (effects_open(record, &header, &reader) != EFFECTS_READ)
+        return false;
+    while (effects_next(&reader, &effect) == EFFECTS_READ)
+        if (effect.cf == CF_SYSTEM && effect.kind != EFFECT_NOTE && is_of_settings(effect.key))
+            return true;
+    return false;
+}
+
+static void end_applying(struct replica_apply *apply, const char *reason)
+{
+    apply->is_ended = true;
+    log_event(LOG_ERROR, "replica_apply_ended",
+              "partition=%u after_batch=%" PRIu64 " reason=\"%s\"", apply->partition->index,
+              storage_committed(apply->partition->storage), reason);
+}
+
+/* ERR_NOT_FOUND: the log does not show the record yet. */
+static int read_next(struct replica_apply *apply, uint64_t *index, struct bytes *record,
+                     char *error, size_t size)
+{
+    const struct storage *storage = apply->partition->storage;
+    if (!apply->cursor)
+        apply->cursor = wal_cursor_new(storage_wal(storage), storage_committed(storage) + 1);
+    if (apply->cursor)
+        return wal_cursor_next(apply->cursor, index, record, error, size);
+    (void)snprintf(error, size, "the log does not have the next record");
+    return ERR_STORE;
+}
+
+/* False: nothing can be added now. */
+static bool add_next(struct replica_apply *apply)
+{
+    struct partition *partition = apply->partition;
+    struct bytes record;
+    uint64_t index;
+    char error[256];
+    const char *reason = error;
+    int err = read_next(apply, &index, &record, error, sizeof error);
+    if (err == ERR_NOT_FOUND)
+        return false;
+    if (err == OK && (err = commit_follow(partition->commit, record, index)) != OK)
+        (void)commit_is_failed(partition->commit, &reason);
+    if (err == OK) {
+        apply->has_settings |= has_settings(record);
+        return true;
+    }
+    drop_cursor(apply);
+    if (!commit_follow_is_broken(partition->commit))
+        end_applying(apply, reason);
+    return false;
+}
+
+/* ---- what is derived from rows ----------------------------------------------------------------- */
+
+/* False: the rows cannot be read. */
+static bool read_settings(struct partition *partition)
+{
+    if (!space_reload(partition->spaces) || !shards_reload_slots(partition))
+        return false;
+    partition->shards.libraries_changed(partition);
+    return true;
+}
+
+static void show_settings(struct replica_apply *apply)
+{
+    apply->has_settings = apply->has_counts = false;
+    if (!read_settings(apply->partition))
+        end_applying(apply, "rows of the partition cannot be read");
+}
+
+static void show_counts(struct replica_apply *apply)
+{
+    apply->has_counts = false;
+    if (!space_reload(apply->partition->spaces))
+        end_applying(apply, "counters of keys cannot be read");
+}
+
+static void tell_clients(struct partition *partition)
+{
+    tracking_forget_all(partition);
+    blocking_check_all(partition->watchers.blocking);
+    blocking_resume(partition->watchers.blocking);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------- */
+
+static bool may_add(const struct replica_apply *apply)
+{
+    const struct partition *partition = apply->partition;
+    const struct partition_running *running = &partition->running;
+    return !apply->is_ended && partition->copies.is_following && replica_apply_is_behind(apply) &&
+           !running->aside && !running->busy_error && !commit_follow_is_broken(partition->commit) &&
+           !partition_is_full(partition);
+}
+
+static void plan_step(struct replica_apply *apply)
+{
+    if (apply->is_posted || !may_add(apply))
+        return;
+    apply->is_posted = true;
+    loop_post(apply->partition->loop, &apply->task);
+}
+
+static void add_some(struct replica_apply *apply)
+{
+    uint64_t until_us = clock_mono_us() + STEP_US;
+    for (unsigned i = 0; i < STEP_RECORDS && may_add(apply) && add_next(apply); i++)
+        if (clock_mono_us() >= until_us)
+            break;
+}
+
+static void apply_step(struct task *task)
+{
+    struct replica_apply *apply = container_of(task, struct replica_apply, task);
+    struct partition *partition = apply->partition;
+    uint64_t before = storage_committed(partition->storage);
+    apply->is_posted = false;
+    if (apply->is_freed) {
+        free(apply);
+        return;
+    }
+    add_some(apply);
+    if (apply->has_settings)
+        show_settings(apply);
+    if (storage_committed(partition->storage) != before) {
+        apply->has_counts = true;
+        tell_clients(partition);
+    }
+    plan_step(apply);
+    apply->on_step(partition);
+}
+
+void replica_apply_upto(struct replica_apply *apply, uint64_t index)
+{
+    if (apply->upto < index)
+        apply->upto = index;
+    plan_step(apply);
+}
+
+void replica_apply_go_on(struct replica_apply *apply)
+{
+    plan_step(apply);
+}
+
+/* The tables may have records that were not added one by one. No iterator of the store may be left. */
+static void recover_tables(struct replica_apply *apply)
+{
+    struct partition *partition = apply->partition;
+    reply_streams_abort(partition);
+    drop_cursor(apply);
+    if (!commit_follow_recover(partition->commit))
+        return;
+    tell_clients(partition);
+    apply->on_step(partition);
+}
+
+void replica_apply_tick(struct replica_apply *apply)
+{
+    if (!apply->partition->copies.is_following)
+        return;
+    if (++apply->ticks % TICKS_PER_SECOND == 0 && commit_follow_is_broken(apply->partition->commit))
+        recover_tables(apply);
+    if (apply->has_counts)
+        show_counts(apply);
+    plan_step(apply);
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+struct replica_apply *replica_apply_new(struct partition *partition, replica_apply_fn *on_step)
+{
+    struct replica_apply *apply = calloc(1, sizeof *apply);
+    CHECK(apply);
+    apply->task.run = apply_step;
+    apply->partition = partition;
+    apply->on_step = on_step;
+    return apply;
+}
+
+/* A step that is posted belongs to the loop, which frees it. */
+void replica_apply_free(struct replica_apply *apply)
+{
+    if (!apply)
+        return;
+    drop_cursor(apply);
+    apply->is_freed = true;
+    if (!apply->is_posted)
+        free(apply);
+}

@@ -1,0 +1,524 @@
+/*
+ * test_following.c - a partition gets the records of another one, as a copy that follows (backend/partition/leadership.h), and then leads.
+ *
+ *   commands ─► leader ─► log ──some records──► the follower's log ─ leadership_committed ─► the same replies to READONLY clients
+ *
+ *   test_following [seed]      one seed, or SEEDS
+ *
+ * (1) after each record the follower replies to reads what the leader replied when it was the last one;
+ * (2) it writes nothing, whatever clients send and however much time passes: expired keys are hidden, and stay;
+ * (3) writes, and reads without READONLY, are sent to the leader;
+ * (4) its tables fail, and its process ends, at any time: it goes on behind what it has;
+ * (5) when it serves, it has all, its batches are of its term, and counters go on.
+ */
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/format/effects.h"
+#include "backend/partition/leadership.h"
+#include "backend/partition_new.h"
+#include "backend/partition_run.h"
+#include "backend/wal/wal.h"
+#include "shared/check.h"
+#include "shared/error.h"
+#include "shared/net/stream.h"
+#include "shared/resp.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_partition.h"
+#include "tests/sim/storage_mem.h"
+#include "tests/sized.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SEEDS = 60,
+    COMMANDS = 120,
+    RECORDS_MAX = 1000,
+    KEYS = 6,
+    TEXT_BYTES = 1 << 16,
+    STEPS_MAX = 20000000,
+    SECOND_US = 1000000,
+    TERM = 7,
+};
+
+struct client {
+    struct stream *stream;
+    struct resp_skip skip;
+    bool is_open, is_answered;
+    size_t len;
+    char reply[TEXT_BYTES];
+};
+
+struct node {
+    const char *host, *address;
+    unsigned index;
+    struct loop *loop;
+    struct partition *partition;
+    struct client client;
+};
+
+static struct backend_config config;
+static struct process *process;
+static struct loop *clients;
+static struct timer *turns; /* of the clients' loop: streams send at the end of a turn */
+static struct node leader, follower;
+static struct wal_cursor
+    *tail; /* of the leader's log, at the first record that the follower has not */
+static char
+    *expected[RECORDS_MAX]; /* replies of the leader after this record; NULL: it was not asked */
+
+static void take_turn(void *owner)
+{
+    (void)owner;
+}
+
+/* ---- clients ----------------------------------------------------------------------------------- */
+
+static void on_open(void *owner, int err)
+{
+    struct client *client = owner;
+    CHECK(!err);
+    client->is_open = true;
+    stream_send(client->stream);
+}
+
+static void on_end(void *owner, int err)
+{
+    struct client *client = owner;
+    (void)err;
+    stream_close(client->stream);
+    client->stream = NULL;
+}
+
+static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    struct client *client = owner;
+    (void)block;
+    enum resp_result result = resp_skip(&client->skip, data, len);
+    CHECK(result != RESP_BAD);
+    if (result == RESP_MORE) {
+        *need = client->skip.need;
+        return 0;
+    }
+    CHECK(client->skip.size == len && client->len + len < sizeof client->reply);
+    memcpy(client->reply + client->len, data, len);
+    client->len += len;
+    client->is_answered = true;
+    return len;
+}
+
+static void connect_client(struct node *node)
+{
+    static const struct stream_events events = {.on_data = on_data, .on_end = on_end};
+    node->client = (struct client){0};
+    node->client.stream =
+        stream_connect(clients, node->address, 1000, &events, on_open, &node->client);
+}
+
+static bool is_answered(void *owner)
+{
+    const struct client *client = owner;
+    return client->is_answered;
+}
+
+/* Appends the reply to those that the client has got. */
+static void ask_more(struct node *node, const char *format, va_list args)
+{
+    struct client *client = &node->client;
+    char text[512];
+    (void)vsnprintf(text, sizeof text, format, args);
+    client->is_answered = false;
+    client->skip = (struct resp_skip){0};
+    out_printf(stream_out(client->stream), "%s\r\n", text);
+    if (client->is_open)
+        stream_send(client->stream);
+    CHECK(sim_run_until(is_answered, client, STEPS_MAX));
+    client->reply[client->len] = 0;
+}
+
+static const char *ask(struct node *node, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static const char *ask(struct node *node, const char *format, ...)
+{
+    va_list args;
+    node->client.len = 0;
+    va_start(args, format);
+    ask_more(node, format, args);
+    va_end(args);
+    return node->client.reply;
+}
+
+static void add_reply(struct node *node, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add_reply(struct node *node, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    ask_more(node, format, args);
+    va_end(args);
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* All that is compared. */
+static const char *look(struct node *node)
+{
+    node->client.len = 0;
+    for (unsigned key = 0; key < KEYS; key++) {
+        add_reply(node, "GET s%u", key);
+        add_reply(node, "HGETALL h%u", key);
+        add_reply(node, "ZRANGE z%u 0 -1 WITHSCORES", key);
+        add_reply(node, "ZRANK z%u m3", key);
+        add_reply(node, "LRANGE l%u 0 -1", key);
+        add_reply(node, "EVAL_RO \"return redis.call('SCARD', KEYS[1])\" 1 t%u", key);
+    }
+    return node->client.reply;
+}
+
+/* ---- the partitions ---------------------------------------------------------------------------- */
+
+static void start_node(struct node *node)
+{
+    char error[256];
+    bool is_damaged;
+    sim_set_host(node->host);
+    node->loop = loop_new();
+    node->partition =
+        partition_new(process, node->index, node->loop, &is_damaged, error, sizeof error);
+    CHECK(node->partition);
+    const struct listen_options options = {.address = node->address, .backlog = 16};
+    int fd = listen_bind(&options, error, sizeof error);
+    CHECK(fd >= 0);
+    node->partition->listeners.tcp =
+        listener_new(node->loop, fd, &options, partition_accept, node->partition);
+}
+
+static void become(enum replica_phase phase, uint64_t committed)
+{
+    struct replica_role role = {.phase = phase, .term = TERM, .leader = 1, .committed = committed};
+    (void)snprintf(role.leader_address, sizeof role.leader_address, "%s",
+                   phase == REPLICA_PHASE_SERVING ? follower.address : leader.address);
+    leadership_role(follower.partition, &role);
+}
+
+static uint64_t written(void)
+{
+    return storage_written(follower.partition->storage);
+}
+
+static void start_follower(void)
+{
+    start_node(&follower);
+    storage_join_group(follower.partition->storage);
+    leadership_new(follower.partition);
+    become(REPLICA_PHASE_FOLLOWING, 0);
+    leadership_committed(follower.partition, written());
+    connect_client(&follower);
+    CHECK(begins(ask(&follower, "READONLY"), "+OK"));
+}
+
+static void end_node(struct node *node)
+{
+    if (node->client.stream)
+        stream_abort(node->client.stream);
+    node->client.stream = NULL;
+    partition_free(node->partition);
+    loop_free(node->loop);
+}
+
+static void crash_follower(void)
+{
+    sim_crash_host(follower.host);
+    storage_mem_crash(follower.partition->storage);
+    end_node(&follower);
+    start_follower();
+}
+
+/* ---- records ----------------------------------------------------------------------------------- */
+
+static bool has_added_all(void *owner)
+{
+    (void)owner;
+    return storage_committed(follower.partition->storage) == written();
+}
+
+/* Copies records of the leader, up to this one, and waits until the follower has added them. */
+static void copy_upto(uint64_t upto)
+{
+    struct storage *storage = follower.partition->storage;
+    struct bytes record;
+    uint64_t index;
+    char error[256];
+    while (written() < upto) {
+        CHECK(wal_cursor_next(tail, &index, &record, error, sizeof error) == OK);
+        CHECK(storage_append(storage, record, &index, error, sizeof error) == OK);
+    }
+    CHECK(storage_sync(storage, error, sizeof error) == OK);
+    leadership_committed(follower.partition, upto);
+    CHECK(sim_run_until(has_added_all, NULL, STEPS_MAX));
+}
+
+static void compare(void)
+{
+    uint64_t index = written();
+    if (expected[index] && strcmp(expected[index], look(&follower)) != 0) {
+        fprintf(stderr, "record %llu: expected\n%s\ngot\n%s\n", (unsigned long long)index,
+                expected[index], follower.client.reply);
+        abort();
+    }
+    CHECK(written() == index && !overlay_dirty(follower.partition->overlay));
+}
+
+static void copy_some(void)
+{
+    uint64_t upto = storage_committed(leader.partition->storage);
+    while (written() < upto) {
+        copy_upto(written() + 1 + sim_random(sim_random(4) ? 1 : upto - written()));
+        compare();
+    }
+}
+
+/* ---- what is sent ------------------------------------------------------------------------------ */
+
+static void write_once(void)
+{
+    unsigned key = (unsigned)sim_random(KEYS), number = (unsigned)sim_random(40);
+    switch (sim_random(10)) {
+    case 0:
+        (void)ask(&leader, "SET s%u %u EX 100000", key, number);
+        break;
+    case 1:
+        (void)ask(&leader, "INCRBY s%u %u", key, number);
+        break;
+    case 2:
+        (void)ask(&leader, "HSET h%u f%u %u f%u %u", key, number, number, number + 1, key);
+        break;
+    case 3:
+        (void)ask(&leader, "HDEL h%u f%u f%u", key, number, number + 1);
+        break;
+    case 4:
+    case 5:
+        (void)ask(&leader, "ZADD z%u %u m%u 5 m3", key, number, number);
+        break;
+    case 6:
+        (void)ask(&leader, "RPUSH l%u %u %u", key, number, number + 1);
+        break;
+    case 7:
+        (void)ask(&leader, "SADD t%u %u %u", key, number, number + 1);
+        break;
+    case 8:
+        (void)ask(&leader, "DEL %c%u", "shzlt"[sim_random(5)], key);
+        break;
+    default:
+        if (sim_random(8) == 0)
+            (void)ask(&leader, "SWAPDB 0 1");
+        else
+            (void)ask(&leader, "EVAL \"redis.call('SET', KEYS[1], ARGV[1])\" 1 s%u %u", key,
+                      number);
+    }
+    CHECK(leader.client.reply[0] != '-');
+}
+
+static void write_and_look(void)
+{
+    for (uint64_t left = 1 + sim_random(5); left; left--) {
+        write_once();
+        uint64_t index = storage_committed(leader.partition->storage);
+        CHECK(index < RECORDS_MAX);
+        free(expected[index]);
+        expected[index] = strdup(look(&leader));
+    }
+}
+
+/* Nothing that a client sends is written, or served without READONLY. */
+static void refuses_what_it_should(void)
+{
+    uint64_t before = written();
+    CHECK(begins(ask(&follower, "SET s1 wrong"), "-MOVED "));
+    CHECK(strstr(follower.client.reply, leader.address));
+    CHECK(begins(ask(&follower, "FLUSHALL"), "-READONLY "));
+    CHECK(begins(ask(&follower, "EVAL \"return 1\" 0"), "-TRYAGAIN "));
+    CHECK(begins(ask(&follower, "BGSAVE"), "-ERR "));
+    CHECK(begins(ask(&follower, "PING"), "+PONG"));
+    (void)ask(&follower, "READWRITE");
+    CHECK(begins(ask(&follower, "GET s1"), "-MOVED "));
+    CHECK(begins(ask(&follower, "DBSIZE"), "-TRYAGAIN "));
+    (void)ask(&follower, "READONLY");
+    CHECK(begins(ask(&follower, "MULTI"), "+OK"));
+    CHECK(begins(ask(&follower, "GET s1"), "+QUEUED"));
+    CHECK(begins(ask(&follower, "SET s1 wrong"), "-MOVED "));
+    CHECK(begins(ask(&follower, "EXEC"), "-EXECABORT "));
+    CHECK(written() == before);
+}
+
+/* The leader deletes the key; the follower hides it before. */
+static void hides_what_has_expired(void)
+{
+    (void)ask(&leader, "SET gone 1 PX 60");
+    copy_upto(storage_committed(leader.partition->storage));
+    uint64_t before = written();
+    sim_run_for(SECOND_US);
+    CHECK(begins(ask(&follower, "GET gone"), "$-1"));
+    CHECK(begins(ask(&follower, "EXISTS gone"), ":0"));
+    CHECK(written() == before);
+    CHECK(begins(ask(&leader, "EXISTS gone"), ":0"));
+}
+
+static void counts_keys(void)
+{
+    char count[64];
+    sim_run_for(SECOND_US / 2);
+    (void)snprintf(count, sizeof count, "%s", ask(&leader, "DBSIZE"));
+    CHECK(strcmp(ask(&follower, "DBSIZE"), count) == 0);
+}
+
+static void disturb(void)
+{
+    switch (sim_random(6)) {
+    case 0:
+        crash_follower();
+        break;
+    case 1:
+        store_mem_fail_apply(storage_store(follower.partition->storage), 1 + sim_random(3),
+                             sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
+        break;
+    case 2:
+        sim_run_for(20ULL * SECOND_US); /* buffers are applied */
+        break;
+    case 3:
+        refuses_what_it_should();
+        break;
+    case 4:
+        hides_what_has_expired();
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- leading ----------------------------------------------------------------------------------- */
+
+static bool is_open(void *owner)
+{
+    (void)owner;
+    return !follower.partition->copies.is_closed;
+}
+
+static void write_probe(void)
+{
+    struct effects *effects = effects_new();
+    uint64_t index;
+    char error[256];
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_PROBE});
+    effects_set_numbers(effects, written() + 1, TERM, written());
+    struct storage *storage = follower.partition->storage;
+    CHECK(storage_append(storage, effects_bytes(effects), &index, error, sizeof error) == OK);
+    CHECK(storage_sync(storage, error, sizeof error) == OK);
+    effects_free(effects);
+}
+
+static uint64_t term_of(uint64_t index)
+{
+    struct wal_cursor *cursor = wal_cursor_new(storage_wal(follower.partition->storage), index);
+    struct effects_header header;
+    struct effects_reader reader;
+    struct bytes record;
+    char error[256];
+    CHECK(wal_cursor_next(cursor, &index, &record, error, sizeof error) == OK);
+    CHECK(effects_open(record, &header, &reader) == EFFECTS_READ);
+    wal_cursor_free(cursor);
+    return header.term;
+}
+
+static void leads(void)
+{
+    char count[64], number[64];
+    (void)snprintf(count, sizeof count, "%s", ask(&leader, "DBSIZE"));
+    (void)ask(&leader, "SET counter 41");
+    copy_upto(storage_committed(leader.partition->storage));
+    write_probe();
+    become(REPLICA_PHASE_SERVING, written());
+    CHECK(sim_run_until(is_open, NULL, STEPS_MAX));
+    CHECK(has_added_all(NULL));
+    uint64_t before = written();
+    CHECK(begins(ask(&follower, "INCR counter"), ":42"));
+    CHECK(written() == before + 1 && term_of(before + 1) == TERM);
+    for (unsigned key = 0; key < KEYS; key++) {
+        (void)snprintf(number, sizeof number, "%s", ask(&leader, "LLEN l%u", key));
+        CHECK(atoi(ask(&follower, "RPUSH l%u x", key) + 1) == atoi(number + 1) + 1);
+    }
+    CHECK(begins(ask(&follower, "FLUSHALL"), "+OK"));
+    CHECK(begins(ask(&follower, "DBSIZE"), ":0"));
+}
+
+/* ---- a seed ------------------------------------------------------------------------------------ */
+
+static void begin_world(uint64_t seed)
+{
+    sim_init(seed);
+    storage_mem_reset();
+    storage_mem_seed(seed);
+    sim_knobs_shuffle();
+    config_init_defaults(&config.head, &backend_schema);
+    config.store_wal_limit_bytes = WAL_MEM_LIMIT;
+    config.store_memory_bytes = 640 << 20;
+    config.partitions = 2;
+    config.replica_reads = REPLICA_READS_STALE;
+    process = process_new(&config, NULL, NULL);
+    process->env = store_env_new(
+        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
+    sim_set_host("clients");
+    clients = loop_new();
+    turns = timer_new(clients, take_turn, NULL);
+    timer_start(turns, 1, 1);
+    leader = (struct node){.host = "a", .address = "a:1", .index = 0};
+    follower = (struct node){.host = "b", .address = "b:1", .index = 1};
+    start_node(&leader);
+    connect_client(&leader);
+    start_follower();
+    tail = wal_cursor_new(storage_wal(leader.partition->storage), written() + 1);
+    CHECK(tail);
+}
+
+static void end_world(void)
+{
+    wal_cursor_free(tail);
+    end_node(&follower);
+    end_node(&leader);
+    sim_run_for(SECOND_US);
+    timer_free(turns);
+    loop_free(clients);
+    store_env_free(process->env);
+    process_free(process);
+    config_fini(&config.head);
+    for (unsigned i = 0; i < RECORDS_MAX; i++) {
+        free(expected[i]);
+        expected[i] = NULL;
+    }
+    sim_fini();
+}
+
+static void run(uint64_t seed)
+{
+    begin_world(seed);
+    for (unsigned i = 0; i < COMMANDS / 4; i++) {
+        write_and_look();
+        disturb();
+        copy_some();
+    }
+    counts_keys();
+    leads();
+    end_world();
+}
+
+int main(int argc, char **argv)
+{
+    return sim_run_seeds(argc, argv, sized(SEEDS), run);
+}
