@@ -4,6 +4,7 @@
 #include "backend/script/script.h"
 
 #include "backend/context/config_snapshot.h"
+#include "backend/context/goes_on.h"
 #include "backend/context/partition.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/format/encoding.h"
@@ -202,13 +203,16 @@ static enum policy read_policy(const struct call *call)
     return bytes_is(call->argv[3], "flush") ? POLICY_FLUSH : POLICY_BAD;
 }
 
-/* The name of a function of `a` that `b` has too; NULL when there is none. */
-static const char *shared_name(const struct library *a, const struct library *b)
+/* The name of a function of `a` that `b` has too; NULL when there is none, or the call has failed. */
+static const char *shared_name(struct call *call, const struct library *a, const struct library *b)
 {
-    for (const struct function *f = a->functions; f; f = f->next)
-        for (const struct function *g = b->functions; g; g = g->next)
+    size_t compared = 0;
+    for (const struct function *f = a->functions; f && call_goes_on(call, compared); f = f->next) {
+        compared = 0;
+        for (const struct function *g = b->functions; g; g = g->next, compared++)
             if (strcasecmp(f->name, g->name) == 0)
                 return f->name;
+    }
     return NULL;
 }
 
@@ -220,17 +224,17 @@ static bool has_library(const struct library *list, const char *name)
 }
 
 /* Has none of the libraries a function of this one? False: reason in error[size]. */
-static bool has_own_functions(const struct library *library, const struct library *list,
-                              char *error, size_t size)
+static bool has_own_functions(struct call *call, const struct library *library,
+                              const struct library *list, char *error, size_t size)
 {
-    for (; list; list = list->next) {
-        const char *name = shared_name(library, list);
+    for (; list && !call->failed; list = list->next) {
+        const char *name = shared_name(call, library, list);
         if (name) {
             (void)snprintf(error, size, "ERR Function %s already exists", name);
             return false;
         }
     }
-    return true;
+    return !call->failed;
 }
 
 /* Loads the code of a library before the others of the payload. False: reason in error[size]. */
@@ -248,7 +252,7 @@ static bool read_library(struct call *call, struct bytes code, struct library **
     struct library *library = library_load(scripts, code, LOAD_TIMEOUT_MS, error, size);
     if (!library)
         return false;
-    if (!has_own_functions(library, *list, error, size)) {
+    if (!has_own_functions(call, library, *list, error, size)) {
         library_free(scripts, library);
         return false;
     }
@@ -257,8 +261,8 @@ static bool read_library(struct call *call, struct bytes code, struct library **
     return true;
 }
 
-/* Loads all libraries of the payload, newest first. False: a library is invalid, or collides with one before it, and error[size]
- * has the reason. */
+/* Loads all libraries of the payload, newest first; a library may take long, so the clock is read before each. False: a library is
+ * invalid, or collides with one before it, and error[size] has the reason; or the call has failed. */
 static bool read_payload(struct call *call, struct library **list, char *error, size_t size)
 {
     struct rdb_reader reader;
@@ -278,7 +282,7 @@ static bool read_payload(struct call *call, struct library **list, char *error, 
             (void)snprintf(error, size, "ERR Failed loading library data");
             return false;
         }
-        if (!read_library(call, code, list, error, size))
+        if (!call_goes_on(call, BUDGET_WORK_SLICE) || !read_library(call, code, list, error, size))
             return false;
     }
     return true;
@@ -299,13 +303,14 @@ static bool may_restore(struct call *call, const struct library *list, enum poli
         }
     for (const struct library *library = list; library; library = library->next)
         for (const struct library *old = there; old; old = old->next) {
-            const char *name = has_library(list, old->name) ? NULL : shared_name(library, old);
+            const char *name =
+                has_library(list, old->name) ? NULL : shared_name(call, library, old);
             if (name) {
                 (void)snprintf(error, size, "ERR Function %s already exists", name);
                 return false;
             }
         }
-    return true;
+    return !call->failed;
 }
 
 static void free_list(struct scripts *scripts, struct library *list)
@@ -337,7 +342,8 @@ void cmd_function_restore(struct call *call)
     if (!read_payload(call, &list, error, sizeof error) ||
         !may_restore(call, list, policy, error, sizeof error)) {
         free_list(scripts, list);
-        call_error_text(call, error);
+        if (!call->failed)
+            call_error_text(call, error);
         return;
     }
     if (policy == POLICY_FLUSH)

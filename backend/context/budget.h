@@ -47,6 +47,7 @@ enum {
     BUDGET_WORK_SLICE = 100000,
     BUDGET_WORK_OVER = 1 << 30, /* the next row or piece of work ends the command */
     BUDGET_ROW = 30,            /* work of a row, besides its bytes */
+    BUDGET_PASSED = 5,          /* work of a deleted row that an iterator passes */
     BUDGET_BYTES = 64,          /* bytes of a row per unit of work */
     BUDGET_ITERATOR = 1000,     /* work of opening an iterator over rows */
 };

@@ -73,7 +73,8 @@ bool key_iter_next(struct key_iter *it)
         overlay_iter_next(it->iter);
     it->started = true;
     while (!is_at_end(it) && overlay_iter_valid(it->iter) && call_goes_on(it->call, BUDGET_ROW)) {
-        call_count_work(it->call, overlay_iter_value(it->iter).len / BUDGET_BYTES);
+        call_count_work(it->call, overlay_iter_value(it->iter).len / BUDGET_BYTES +
+                                      BUDGET_PASSED * overlay_iter_passed(it->iter));
         bool is_good =
             decode_metadata_key(overlay_iter_key(it->iter), &space, &it->slot, &it->key) &&
             decode_metadata(overlay_iter_value(it->iter), &it->meta);

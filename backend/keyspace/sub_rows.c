@@ -214,7 +214,8 @@ static bool iter_step(struct sub_iter *it)
     else if (it->started)
         overlay_iter_next(it->iter);
     it->started = true;
-    if (!overlay_iter_valid(it->iter) || !call_goes_on(it->call, BUDGET_ROW))
+    if (!call_goes_on(it->call, BUDGET_ROW + BUDGET_PASSED * overlay_iter_passed(it->iter)) ||
+        !overlay_iter_valid(it->iter))
         return false;
     struct bytes key = overlay_iter_key(it->iter);
     it->sub = (struct bytes){key.data + it->prefix_len, key.len - it->prefix_len};

@@ -196,6 +196,8 @@ void overlay_iter_prev(struct overlay_iter *iter);
 bool overlay_iter_valid(const struct overlay_iter *iter);
 struct bytes overlay_iter_key(const struct overlay_iter *iter);
 struct bytes overlay_iter_value(const struct overlay_iter *iter);
+/* Number of deleted rows that the iterator has passed since the last call: work that the rows which it gives do not show. */
+size_t overlay_iter_passed(struct overlay_iter *iter);
 /* Why the iterator is not valid. OK: it is at its end; ERR_STORE: the disk failed; ERR_RETRY: the next rows are not
  * in memory. */
 int overlay_iter_error(const struct overlay_iter *iter);

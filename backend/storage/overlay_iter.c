@@ -26,6 +26,7 @@ struct overlay_iter {
     struct bytes lower;
     struct bytes upper; /* empty: unbounded */
     int winner;         /* 0, 1: a buffer; 2: the store; -1: the end */
+    size_t passed;      /* rows that are not there any more; see overlay_iter_passed */
     char bounds[];
 };
 
@@ -155,9 +156,9 @@ static struct row *row_after(const struct overlay_iter *iter, int index, const s
 }
 
 /* The first row from `row` on in this direction that is not hidden and is within the bounds. */
-static struct row *buffer_skip_hidden(const struct overlay_iter *iter, int index, struct row *row)
+static struct row *buffer_skip_hidden(struct overlay_iter *iter, int index, struct row *row)
 {
-    while (row && is_hidden(iter, row))
+    for (; row && is_hidden(iter, row); iter->passed++)
         row = row_after(iter, index, row);
     return row && in_iter_bounds(iter, row->key) ? row : NULL;
 }
@@ -245,6 +246,7 @@ static void iter_find_visible(struct overlay_iter *iter)
         const struct range *range = covered(iter, winner, source_key(iter, winner));
         if (!range && (winner == 2 || iter->rows[winner]->state == ROW_VALUE))
             return;
+        iter->passed++;
         if (range && winner == 2)
             store_jump(iter, range);
         else
@@ -323,6 +325,13 @@ struct bytes overlay_iter_key(const struct overlay_iter *iter)
 struct bytes overlay_iter_value(const struct overlay_iter *iter)
 {
     return iter->winner < 2 ? iter->rows[iter->winner]->value : cached_iter_value(&iter->stored);
+}
+
+size_t overlay_iter_passed(struct overlay_iter *iter)
+{
+    size_t passed = iter->passed;
+    iter->passed = 0;
+    return passed;
 }
 
 bool overlay_iter_waits(const struct overlay_iter *iter)

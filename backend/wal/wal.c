@@ -15,6 +15,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum {
+    FILES_COPIED = 4
+}; /* files of kept batches that may not be on the disk, which a new file takes over at most */
+
 /* ---- trim ---- */
 
 /* Batches up to this one may be trimmed. The lock is held. */
@@ -333,12 +337,26 @@ static int remove_truncated(struct wal *wal, char *error, size_t size)
     return OK;
 }
 
+/* Bytes of the files that have batches from this one on. */
+static uint64_t bytes_from(struct wal *wal, uint64_t index)
+{
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&wal->lock);
+    for (struct list *node = wal->files.next; node != &wal->files; node = node->next)
+        if (wal_segment_of(node)->last >= index)
+            bytes += wal_segment_of(node)->bytes;
+    pthread_mutex_unlock(&wal->lock);
+    return bytes;
+}
+
 /* Begins a new file, with the batches that may never reach the disk in older files. If readers of changes need trimmed ones too, these
- * are copied, so that what is kept has no gap; unless that fails: no reader holds back a writer. */
+ * are copied, so that what is kept has no gap; unless that fails or they are many: no reader holds back a writer. */
 static int begin_file_after_lost(struct wal *wal, char *error, size_t size)
 {
     uint64_t first = first_lost(wal, false), first_kept = first_lost(wal, true);
-    if (wal->keep.bytes && first_kept < first && !begin_file(wal, first_kept, error, size))
+    bool are_few = bytes_from(wal, first_kept) <= FILES_COPIED * wal->file_bytes;
+    if (wal->keep.bytes && first_kept < first && are_few &&
+        !begin_file(wal, first_kept, error, size))
         return OK;
     return begin_file(wal, first, error, size);
 }

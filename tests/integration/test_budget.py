@@ -396,6 +396,21 @@ def _(run):
                 check(b'command-time-limit' in got, '%s: %r' % (words[0], got[:200]))
 
 
+@suite.case('FUNCTION RESTORE of libraries that each take long to load ends at command-time-limit, and adds none')
+def _(run):
+    with partition(**{'command-time-limit': '100ms'}) as cluster:
+        with cluster.partition(0) as client:
+            for i in range(20):
+                code = '#!lua name=l%d\nfor _ = 1, 4000000 do end ' % i
+                got = client.get('FUNCTION', 'LOAD', code + "redis.register_function('f%d', function() return 1 end)" % i)
+                check_equal(got, b'l%d' % i, 'LOAD')
+            libraries = client.get('FUNCTION', 'DUMP')
+            check_equal(client.get('FUNCTION', 'FLUSH'), b'OK', 'FLUSH')
+            got = text(client.get('FUNCTION', 'RESTORE', libraries))
+            check(b'command-time-limit' in got, 'RESTORE: %r' % got)
+            check_equal(client.get('FUNCTION', 'LIST'), [], 'the libraries')
+
+
 @suite.case('a command that gets no CPU for a time is not ended by command-time-limit')
 def _(run):
     with partition(**{'command-time-limit': '1500ms'}) as cluster:

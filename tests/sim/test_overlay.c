@@ -757,6 +757,26 @@ static void check_seek_after_uncached_row(void)
     world_close(&world, false);
 }
 
+/* Deleted rows, which an iteration passes, are counted for its command. */
+static void check_passed(void)
+{
+    struct world world;
+    char key[NAME_BYTES], low[NAME_BYTES], high[NAME_BYTES];
+    world_open(&world, 1);
+    for (int i = 0; i < COLLECTION; i++)
+        overlay_put(world.overlay, CF_DATA, key_of(i, key), BYTES("x"));
+    for (int i = 0; i < COLLECTION - 1; i++)
+        overlay_delete(world.overlay, CF_DATA, key_of(i, key));
+    struct overlay_iter *iter =
+        overlay_iter_new(world.overlay, CF_DATA, lower_of(0, low), upper_of(0, high));
+    overlay_iter_seek_first(iter);
+    CHECK(bytes_equal(overlay_iter_key(iter), key_of(COLLECTION - 1, key)));
+    CHECK(overlay_iter_passed(iter) == COLLECTION - 1);
+    CHECK(overlay_iter_passed(iter) == 0);
+    overlay_iter_free(iter);
+    world_close(&world, false);
+}
+
 enum { BUFFER_BYTES = 256 * 1024, VALUE_BYTES = 1000, OVERLOADED_STEPS = 60000 };
 
 /* A batch with one new row. */
@@ -859,6 +879,7 @@ int main(int argc, char **argv)
     check_memory(VALUE_BYTES / 4);
     check_memory(VALUE_BYTES / 10);
     check_big_value();
+    check_passed();
     for (uint64_t seed = 1; seed <= seeds; seed++)
         applied += (uint64_t)run_seed(seed, STEPS);
     CHECK(applied > seeds);

@@ -1113,6 +1113,27 @@ static void test_what_is_kept_survives_a_killed_process(void)
     }
 }
 
+/* With durability os no record shows that batches are durable, however old they are: writers do not wait until all that is kept is copied. */
+static void test_few_kept_batches_are_copied_after_a_killed_process(void)
+{
+    enum { BATCHES = 400 };
+    start();
+    struct wal *wal = open_wal();
+    keep(wal, 1 << 20);
+    append(wal, BATCHES);
+    uint64_t bytes = wal_bytes(wal);
+    CHECK(bytes > 10 * FILE_BYTES);
+    wal_trim(wal, BATCHES);
+    wal_close(wal);
+    wal = open_wal();
+    wal_trim(wal, BATCHES);
+    CHECK(wal_rotate(wal, error, sizeof error) == OK);
+    CHECK(wal_append(wal, batch_of(BATCHES + 1, 0), true, error, sizeof error) == OK);
+    CHECK(wal_bytes(wal) <= 5 * FILE_BYTES);
+    wal_close(wal);
+    check_read(BATCHES + 1, BATCHES + 1);
+}
+
 static void test_what_is_kept_stays_within_its_limits(void)
 {
     uint64_t firsts[64];
@@ -1722,6 +1743,7 @@ int main(void)
     test_a_start_replays_only_what_is_not_filed();
     test_a_weak_cursor_holds_nothing_back();
     test_what_is_kept_survives_a_killed_process();
+    test_few_kept_batches_are_copied_after_a_killed_process();
     test_what_is_kept_stays_within_its_limits();
     test_old_segments_are_not_kept();
     test_kept_segments_have_no_gap();
