@@ -6,6 +6,7 @@
 #include "shared/digest.h"
 #include "shared/glob.h"
 #include "shared/namespace.h"
+#include "shared/table.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@ struct acl {
     struct acl_user **users; /* sorted by name */
     size_t count;
 };
+
+enum { SEARCHES = 64 }; /* in a list of texts, before a table is made */
 
 static const struct bytes DEFAULT_NAME = {"default", 7};
 
@@ -31,15 +34,31 @@ static struct bytes copy_text(struct bytes text)
     return (struct bytes){copy, text.len};
 }
 
+/* A place, which begins at 1, as a value of a table. */
+static void *place_of(size_t place)
+{
+    return (char *)NULL + place;
+}
+
 void acl_texts_add(struct acl_texts *texts, struct bytes text, unsigned tag)
 {
     texts->items = realloc(texts->items, (texts->count + 1) * sizeof *texts->items);
     CHECK(texts->items);
     texts->items[texts->count++] = (struct acl_text){copy_text(text), tag};
+    if (texts->places)
+        (void)table_put(texts->places, text, place_of(texts->count));
+}
+
+static void forget_places(struct acl_texts *texts)
+{
+    table_free(texts->places);
+    texts->places = NULL;
+    texts->compared = 0;
 }
 
 void acl_texts_remove(struct acl_texts *texts, size_t index)
 {
+    forget_places(texts);
     free((char *)texts->items[index].text.data);
     texts->count--;
     memmove(texts->items + index, texts->items + index + 1,
@@ -51,11 +70,26 @@ void acl_texts_clear(struct acl_texts *texts)
     for (size_t i = 0; i < texts->count; i++)
         free((char *)texts->items[i].text.data);
     free(texts->items);
+    table_free(texts->places);
     *texts = (struct acl_texts){0};
 }
 
-struct acl_text *acl_texts_find(const struct acl_texts *texts, struct bytes text)
+static void make_places(struct acl_texts *texts)
 {
+    texts->places = table_new();
+    for (size_t i = texts->count; i-- > 0;) /* the first of equal texts counts */
+        (void)table_put(texts->places, texts->items[i].text, place_of(i + 1));
+}
+
+struct acl_text *acl_texts_find(struct acl_texts *texts, struct bytes text)
+{
+    if (!texts->places && texts->compared > SEARCHES * texts->count)
+        make_places(texts);
+    if (texts->places) {
+        size_t place = (size_t)((char *)table_get(texts->places, text) - (char *)NULL);
+        return place ? &texts->items[place - 1] : NULL;
+    }
+    texts->compared += texts->count;
     for (size_t i = 0; i < texts->count; i++)
         if (bytes_equal(texts->items[i].text, text))
             return &texts->items[i];
@@ -89,22 +123,21 @@ void acl_selector_free(struct acl_selector *selector)
     free(selector);
 }
 
-static struct acl_selector *selectors_copy(const struct acl_selector *from)
+static void copy_selectors(struct acl_user *user, const struct acl_selector *from)
 {
-    struct acl_selector *first = NULL;
-    struct acl_selector **end = &first;
+    struct acl_selector **end = &user->selectors;
     for (; from; from = from->next) {
-        *end = malloc(sizeof **end);
-        CHECK(*end);
-        **end = *from;
-        (*end)->first_arguments = texts_copy(&from->first_arguments);
-        (*end)->rules = texts_copy(&from->rules);
-        (*end)->keys = texts_copy(&from->keys);
-        (*end)->channels = texts_copy(&from->channels);
-        (*end)->next = NULL;
-        end = &(*end)->next;
+        struct acl_selector *copy = malloc(sizeof *copy);
+        CHECK(copy);
+        *copy = *from;
+        copy->first_arguments = texts_copy(&from->first_arguments);
+        copy->rules = texts_copy(&from->rules);
+        copy->keys = texts_copy(&from->keys);
+        copy->channels = texts_copy(&from->channels);
+        copy->next = NULL;
+        *end = user->last = copy;
+        end = &copy->next;
     }
-    return first;
 }
 
 static struct acl_user *user_new(struct bytes name, bool all_channels)
@@ -113,7 +146,7 @@ static struct acl_user *user_new(struct bytes name, bool all_channels)
     CHECK(user);
     user->name = copy_text(name);
     user->starts_all_channels = all_channels;
-    user->selectors = acl_selector_new(all_channels);
+    user->selectors = user->last = acl_selector_new(all_channels);
     return user;
 }
 
@@ -124,7 +157,7 @@ static struct acl_user *user_copy(const struct acl_user *from)
     *user = *from;
     user->name = copy_text(from->name);
     user->passwords = texts_copy(&from->passwords);
-    user->selectors = selectors_copy(from->selectors);
+    copy_selectors(user, from->selectors);
     return user;
 }
 

@@ -41,10 +41,15 @@ static bool is_void_after(struct bytes rule, struct bytes name)
 
 static void note_rule(struct acl_selector *selector, struct bytes name, bool allow)
 {
-    for (size_t i = selector->rules.count; i-- > 0;)
-        if (is_void_after(selector->rules.items[i].text, name))
-            acl_texts_remove(&selector->rules, i);
-    acl_texts_add(&selector->rules, name, allow);
+    struct acl_texts *rules = &selector->rules;
+    bool has_subs = !memchr(name.data, '|', name.len);
+    const struct acl_text *same = has_subs ? NULL : acl_texts_find(rules, name);
+    if (same)
+        acl_texts_remove(rules, (size_t)(same - rules->items));
+    for (size_t i = has_subs ? rules->count : 0; i-- > 0;)
+        if (is_void_after(rules->items[i].text, name))
+            acl_texts_remove(rules, i);
+    acl_texts_add(rules, name, allow);
 }
 
 static void set_command(struct acl_selector *selector, const struct command *command, bool allow)
@@ -261,10 +266,8 @@ static const char *add_selector(struct acl_user *user, struct bytes rule)
         acl_selector_free(selector);
         return wrong;
     }
-    struct acl_selector *last = user->selectors;
-    while (last->next)
-        last = last->next;
-    last->next = selector;
+    user->last->next = selector;
+    user->last = selector;
     return NULL;
 }
 
@@ -275,6 +278,7 @@ static void clear_selectors(struct acl_user *user)
         user->selectors->next = next->next;
         acl_selector_free(next);
     }
+    user->last = user->selectors;
 }
 
 /* ---- users ---- */

@@ -21,6 +21,8 @@ struct acl_text {
 struct acl_texts {
     struct acl_text *items;
     size_t count;
+    size_t compared;      /* by acl_texts_find, since `places` was NULL */
+    struct table *places; /* of the texts in `items`, from 1; NULL: not made */
 };
 
 struct acl_selector {
@@ -48,13 +50,14 @@ struct acl_user {
     bool starts_all_channels;   /* acl-pubsub-default when the user was created */
     struct acl_texts passwords; /* SHA-256 digests in hex */
     struct acl_selector *selectors;
+    struct acl_selector *last; /* of them */
 };
 
 void acl_texts_add(struct acl_texts *texts, struct bytes text, unsigned tag);
 void acl_texts_remove(struct acl_texts *texts, size_t index);
 void acl_texts_clear(struct acl_texts *texts);
-/* NULL when absent. */
-struct acl_text *acl_texts_find(const struct acl_texts *texts, struct bytes text);
+/* NULL when absent. After much searching a table is made, which a removal forgets. */
+struct acl_text *acl_texts_find(struct acl_texts *texts, struct bytes text);
 
 struct acl_selector *acl_selector_new(bool all_channels);
 void acl_selector_free(struct acl_selector *selector);

@@ -97,6 +97,28 @@ static void test_a_user_with_very_many_rules_keeps_them(void)
     acl_unref(acl);
 }
 
+/* Each rule is looked for among those before it: a list of 100 000 would be walked 100 000 times. */
+static void test_very_many_rules_take_no_longer_for_each(void)
+{
+    enum { RULES = 100000 };
+    static const char *const HEAD[] = {"~k", "&c", "+select|", "(~k"};
+    for (size_t kind = 0; kind < sizeof HEAD / sizeof *HEAD; kind++) {
+        struct out out;
+        out_init(&out);
+        out_printf(&out, "user a on nopass resetchannels");
+        for (unsigned i = 0; i < RULES; i++)
+            out_printf(&out, " %s%u%s", HEAD[kind], i, *HEAD[kind] == '(' ? ")" : "");
+        out_printf(&out, " ~last");
+        char *text = text_of(&out);
+        struct acl *acl = parse(text);
+        char *rules = rules_of(user_of(acl, "a"));
+        CHECK(strstr(rules, "99999") && strstr(rules, "~last"));
+        free(rules);
+        free(text);
+        acl_unref(acl);
+    }
+}
+
 static void test_unlimited_users(void)
 {
     struct acl *acl = parse("user a on nopass ~* &* +@all\n"
@@ -194,6 +216,7 @@ int main(void)
     test_printed_users_read_back_equal();
     test_rules_without_secrets_make_the_same_rights();
     test_a_user_with_very_many_rules_keeps_them();
+    test_very_many_rules_take_no_longer_for_each();
     test_unlimited_users();
     test_users_that_may_read_all_keys();
     test_channel_rules();
