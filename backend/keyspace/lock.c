@@ -29,6 +29,7 @@ struct lock_set *lock_set_new(struct metric_cell *cell)
     list_init(&set->released);
     list_init(&set->resumed);
     list_init(&set->called);
+    list_init(&set->awaited);
     return set;
 }
 
@@ -65,6 +66,7 @@ static struct lock *lock_of(struct lock_set *set, struct bytes key)
     list_init(&lock->holds);
     list_init(&lock->requests);
     list_init(&lock->commands);
+    list_init(&lock->awaited);
     list_init(&lock->reservations);
     lock->reserved_ms = RESERVED_MS;
     list_init(&lock->released);
@@ -107,6 +109,7 @@ static void free_if_unused(struct lock_set *set, struct lock *lock)
         lock->contested_until_us)
         return;
     (void)table_remove(set->locks, lock->key);
+    list_remove(&lock->awaited);
     set->spaces -= is_of_space(lock->key);
     free(lock);
 }
@@ -422,17 +425,20 @@ void lock_wait(struct lock_set *set, struct bytes row_key, struct retry *retry, 
     struct lock *lock = lock_in_force(set, row_key);
     if (list_empty(&lock->commands))
         lock->commands_since_ms = now_ms;
+    if (list_empty(&lock->awaited))
+        list_push(&set->awaited, &lock->awaited);
     retry_wait(retry, &lock->commands);
 }
 
 void lock_wake_old(struct lock_set *set, uint64_t since_ms)
 {
-    size_t cursor = 0;
-    struct bytes key;
-    void *value;
-    while (table_next(set->locks, &cursor, &key, &value)) {
-        struct lock *lock = value;
-        if (!list_empty(&lock->commands) && lock->commands_since_ms < since_ms)
+    struct list *next;
+    for (struct list *at = set->awaited.next; at != &set->awaited; at = next) {
+        struct lock *lock = container_of(at, struct lock, awaited);
+        next = at->next;
+        if (list_empty(&lock->commands))
+            list_remove(&lock->awaited);
+        else if (lock->commands_since_ms < since_ms)
             release_later(set, lock);
     }
 }

@@ -14,6 +14,7 @@ struct lock {
     struct list commands;       /* waits of commands (retry.h) */
     struct list released;       /* in lock_set.released or .resumed */
     uint64_t commands_since_ms; /* when the first of these commands began to wait */
+    struct list awaited;        /* in lock_set.awaited, since a command has waited */
     struct list reservations;   /* struct reservation */
     uint64_t reserved_until_us; /* monotonic: then lock_end_reservations ends them */
     /* monotonic: lock_contest counts until then; 0: it was not called */
@@ -48,7 +49,8 @@ struct lock_set {
     struct list released; /* locks whose waits and requests must be looked at */
     /* released locks whose commands were resumed; their requests are granted a turn later */
     struct list resumed;
-    struct list called; /* owners with is_wounded or was_granted */
+    struct list called;  /* owners with is_wounded or was_granted */
+    struct list awaited; /* locks for which commands wait, or have waited */
     struct metric_cell *cell;
 };
 
