@@ -17,6 +17,7 @@
 #include "backend/session/session.h"
 #include "backend/slots/peering.h"
 #include "backend/slots/stray_moves.h"
+#include "backend/slots/stray_scan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ struct stray_run {
 static bool is_foreign_slot(const struct call *call, uint16_t slot)
 {
     if (call->partition->shards.is_gated)
-        return stray_moves_is_slot(call->partition, slot);
+        return stray_is_slot(call->partition, slot);
     return !slot_set_has(session_slots(call->session), slot);
 }
 

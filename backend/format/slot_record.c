@@ -75,6 +75,19 @@ struct bytes moves_paused_key(void)
     return BYTES("m");
 }
 
+struct bytes stray_page_key(void)
+{
+    return BYTES("K");
+}
+
+struct bytes encode_key_receipt_key(struct arena *arena, struct bytes shard)
+{
+    char *key = arena_alloc(arena, 1 + shard.len);
+    key[0] = 'k';
+    memcpy(key + 1, shard.data, shard.len);
+    return (struct bytes){key, 1 + shard.len};
+}
+
 /* ---- values ---- */
 
 /* Number of slots from `first` on whose records equal that of `first`. */

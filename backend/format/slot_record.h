@@ -65,6 +65,11 @@ struct bytes slot_owners_key(void);
 /* Key of the row that exists while the moves of the partition are paused (SCREE MOVES PAUSE). */
 struct bytes moves_paused_key(void);
 
+/* Key of the row with the page of strays that is on its way from here (stray_page.h). */
+struct bytes stray_page_key(void);
+/* Key of the row with what was taken last from a shard (key_receipt.h). */
+struct bytes encode_key_receipt_key(struct arena *arena, struct bytes shard);
+
 /* The value of a page's row. Empty: no slot has a record, so the page has no row. */
 struct bytes encode_slot_page(struct arena *arena,
                               const struct slot_record records[SLOT_PAGE_SLOTS]);

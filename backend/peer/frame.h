@@ -48,7 +48,7 @@ struct out;
 
 enum {
     /* Raised by each change after which backends of different versions would misunderstand each other. Both must have the same. */
-    PEER_PROTOCOL = 6,
+    PEER_PROTOCOL = 7,
     PEER_FRAME_HEADER_BYTES = 24,
     PEER_PAYLOAD_MAX = 64 * 1024 * 1024,
     PEER_ECHO_HEADER_BYTES = 4,

@@ -8,6 +8,7 @@
 #include "backend/session/internal_call.h"
 #include "backend/slots/key_message.h"
 #include "backend/slots/key_put.h"
+#include "backend/slots/key_receipt.h"
 #include "backend/slots/slot_table.h"
 #include "backend/storage/storage.h"
 #include "shared/command/command.h"
@@ -28,7 +29,7 @@ struct key_arrivals {
 struct key_arrival {
     struct list link;
     const struct peer_incoming *incoming;
-    uint64_t id;
+    uint64_t number;
     struct space *space;
     uint64_t flushes; /* of the space when the transfer began */
     uint16_t slot;
@@ -167,7 +168,7 @@ static bool begin_arrival(struct key_arrivals *arrivals, const struct peer_incom
     memcpy(key, part->key.key.data, part->key.key.len);
     *arrival = (struct key_arrival){
         .incoming = incoming,
-        .id = part->id,
+        .number = part->number,
         .space = space,
         .flushes = space->flushes,
         .slot = part->key.slot,
@@ -184,7 +185,7 @@ static bool begin_arrival(struct key_arrivals *arrivals, const struct peer_incom
 static bool is_arrival_sound(const struct partition *partition, const struct key_arrival *arrival,
                              const struct key_part *part)
 {
-    return arrival->id == part->id && arrival->flushes == arrival->space->flushes &&
+    return arrival->number == part->number && arrival->flushes == arrival->space->flushes &&
            arrival->epoch == epoch_of(partition, arrival->slot) &&
            arrival->space == space_open(partition->spaces, part->key.space, part->key.database);
 }
@@ -256,6 +257,14 @@ static enum put_result finish_key(struct call *call, const struct key_arrival *a
     return PUT_DONE;
 }
 
+static void keep_result(struct partition *partition, const struct key_arrival *arrival,
+                        enum put_result result)
+{
+    const char kept = (char)result;
+    key_receipt_keep(partition, arrival->incoming->peer.shard, arrival->number,
+                     (struct bytes){&kept, 1});
+}
+
 /* Uses the rows that are complete. MORE: all of them were good; LATER: the key is locked, and the same part may come again. */
 static enum put_result use_arrived_rows(struct partition *partition, struct key_arrival *arrival,
                                         enum put_mode mode)
@@ -281,6 +290,8 @@ static enum put_result use_arrived_rows(struct partition *partition, struct key_
     }
     bool has_failed = call.failed;
     internal_call_end(partition, &call);
+    if (!has_failed && (result == PUT_DONE || result == PUT_EXISTS))
+        keep_result(partition, arrival, result);
     if (result == PUT_MORE) {
         memmove(arrival->pending, rows.rest.data, rows.rest.len);
         arrival->pending_len = rows.rest.len;
@@ -290,12 +301,30 @@ static enum put_result use_arrived_rows(struct partition *partition, struct key_
 
 /* ---- requests ---- */
 
+/* Has the transfer of the part ended before? *result: how. */
+static enum key_receipt find_result(struct partition *partition,
+                                    const struct peer_incoming *incoming,
+                                    const struct key_part *part, enum put_result *result)
+{
+    struct bytes results;
+    enum key_receipt receipt =
+        key_receipt_find(partition, incoming->peer.shard, part->number, &results);
+    if (receipt == RECEIPT_HAD)
+        *result = results.len ? (enum put_result)results.data[0] : PUT_AGAIN;
+    free((char *)results.data);
+    return receipt;
+}
+
 /* No refusal: *result is the reply. */
 static struct refusal take_part(struct key_arrivals *arrivals, const struct peer_incoming *incoming,
                                 const struct key_part *part, enum put_result *result)
 {
     struct partition *partition = arrivals->partition;
     const struct refusal locked = REFUSAL(WAIT, "a transaction uses the key there");
+    enum key_receipt receipt = find_result(partition, incoming, part, result);
+    if (receipt != RECEIPT_NEW)
+        return receipt == RECEIPT_HAD ? NO_REFUSAL
+                                      : REFUSAL(WAIT, "the store cannot be read there");
     *result = PUT_LATER;
     if (!key_put_is_ready(partition, part->key.slot)) {
         key_arrivals_closed(arrivals, incoming);

@@ -7,6 +7,20 @@
 #include "shared/out.h"
 #include "shared/slot.h"
 
+void put_head_write(struct out *out, uint64_t number, enum put_mode mode)
+{
+    message_put_u64(out, number);
+    message_put_u8(out, (uint8_t)mode);
+}
+
+bool put_head_read(struct message_reader *reader, uint64_t *number, enum put_mode *mode)
+{
+    *number = message_u64(reader);
+    *mode = (enum put_mode)message_u8(reader);
+    return reader->is_good && *mode >= PUT_LOOK && *mode <= PUT_REPLACE &&
+           (*number != 0) == (*mode != PUT_LOOK);
+}
+
 void put_row_write(struct out *rows, const struct put_row *row)
 {
     message_put_u8(rows, row->cf);
@@ -52,7 +66,7 @@ bool put_key_read(struct message_reader *reader, struct put_key *key)
 
 void key_part_write(struct out *out, const struct key_part *part)
 {
-    message_put_u64(out, part->id);
+    message_put_u64(out, part->number);
     message_put_u8(out, part->mode);
     write_key_name(out, &part->key);
     message_put_u64(out, part->offset);
@@ -62,7 +76,7 @@ void key_part_write(struct out *out, const struct key_part *part)
 bool key_part_read(struct bytes payload, struct key_part *part)
 {
     struct message_reader reader = message_read(payload);
-    part->id = message_u64(&reader);
+    part->number = message_u64(&reader);
     part->mode = message_u8(&reader);
     bool is_named = read_key_name(&reader, &part->key);
     part->offset = message_u64(&reader);

@@ -1,16 +1,18 @@
 /*
  * key_message.h - KEYS_PUT: a shard sends keys with all their rows to the owner of their slots (stray_moves.h, key_put.h).
  *
- *   request   u8 enum put_mode, then for each key:
+ *   request   u64 number │ u8 enum put_mode, then for each key:
  *             namespace │ u8 database │ u32 slot │ key │ metadata row │ rows: u8 column family, sub key, value …
  *   reply     DONE: u8 enum put_result for each key; when that is durable
  *
- * A LOOK has no metadata rows and no rows.
+ * A LOOK has the number 0, no metadata rows and no rows. Others have a number that grows from request to request of a shard: a
+ * request whose number was received before is not executed again. It has the reply that the first one had, if no other came in between;
+ * else LATER for each key (key_receipt.h). So a request without keys asks what became of a number, and makes sure that nothing will.
  *
  * KEY_PART: a part of a key that is too long for one request. The parts follow each other; together they are the key's rows, as in
  * KEYS_PUT, and at last its metadata row (column family METADATA, empty sub key).
  *
- *   request   u64 id of the transfer │ u8 enum put_mode │ namespace │ u8 database │ u32 slot │ key │ u64 offset │ part
+ *   request   u64 number of the transfer │ u8 enum put_mode │ namespace │ u8 database │ u32 slot │ key │ u64 offset │ part
  *   reply     DONE: u8 enum put_result; when the rows that were complete are durable
  */
 #pragma once
@@ -55,12 +57,16 @@ struct put_row {
 };
 
 struct key_part {
-    uint64_t id; /* of the transfer, unique at the sender */
+    uint64_t number; /* of the transfer */
     uint8_t mode;
     struct put_key key; /* without metadata and rows */
     uint64_t offset;    /* of `part` in all bytes; 0: the transfer begins */
     struct bytes part;
 };
+
+/* The beginning of KEYS_PUT. False: it is not valid. */
+void put_head_write(struct out *out, uint64_t number, enum put_mode mode);
+bool put_head_read(struct message_reader *reader, uint64_t *number, enum put_mode *mode);
 
 void key_part_write(struct out *out, const struct key_part *part);
 /* Reads a whole payload. False: it is not valid. */

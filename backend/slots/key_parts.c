@@ -16,11 +16,11 @@ void key_parts_clear(struct key_parts *parts)
     key_parts_init(parts);
 }
 
-void key_parts_begin(struct key_parts *parts, struct key_reader *reader, uint64_t id)
+void key_parts_begin(struct key_parts *parts, struct key_reader *reader, uint64_t number)
 {
     uint32_t begins = parts->begins;
     key_parts_clear(parts);
-    parts->id = id;
+    parts->number = number;
     parts->begins = begins + 1;
     key_reader_rewind(reader);
 }
@@ -54,7 +54,7 @@ void key_parts_write(const struct key_parts *parts, enum put_mode mode, const st
     CHECK(bytes);
     out_copy(&parts->part, bytes);
     const struct key_part part = {
-        .id = parts->id,
+        .number = parts->number,
         .mode = (uint8_t)mode,
         .key = *key,
         .offset = parts->offset,

@@ -12,7 +12,7 @@
 #include "backend/slots/key_reader.h"
 
 struct key_parts {
-    uint64_t id; /* of the transfer; 0: none */
+    uint64_t number; /* of the transfer; 0: none */
     uint64_t offset;
     struct out part;   /* to be sent, perhaps again */
     bool has_metadata; /* the reader's rows end with the metadata row */
@@ -22,7 +22,7 @@ struct key_parts {
 void key_parts_init(struct key_parts *parts);
 void key_parts_clear(struct key_parts *parts);
 /* Begins with the reader's key, or begins it again. */
-void key_parts_begin(struct key_parts *parts, struct key_reader *reader, uint64_t id);
+void key_parts_begin(struct key_parts *parts, struct key_reader *reader, uint64_t number);
 /* Fills the part with up to `limit` bytes. ROW: it can be sent; END: also, and it is the last one. */
 enum rows_step key_parts_fill(struct key_parts *parts, struct key_reader *reader, size_t limit);
 /* Writes the request. `key`: where the key is at the owner. */

@@ -9,6 +9,7 @@
 #include "backend/session/internal_call.h"
 #include "backend/session/ticket_wait.h"
 #include "backend/slots/key_message.h"
+#include "backend/slots/key_receipt.h"
 #include "shared/command/command.h"
 
 #include <stdlib.h>
@@ -127,19 +128,25 @@ static void put_is_abandoned(struct peer_call *call)
 
 /* ---- the request ---- */
 
-/* Counts the keys. False: the payload is not valid. */
-static bool count_put_keys(struct bytes payload, enum put_mode *mode, uint32_t *count)
+struct put_request {
+    uint64_t number;
+    enum put_mode mode;
+    struct message_reader keys;
+    uint32_t count;
+};
+
+/* False: the payload is not valid. */
+static bool read_put_request(struct bytes payload, struct put_request *request)
 {
     struct message_reader reader = message_read(payload);
     struct put_key put;
-    *mode = (enum put_mode)message_u8(&reader);
-    *count = 0;
-    while (reader.is_good && reader.rest.len) {
+    if (!put_head_read(&reader, &request->number, &request->mode))
+        return false;
+    request->keys = reader;
+    for (request->count = 0; reader.rest.len; request->count++)
         if (!put_key_read(&reader, &put))
             return false;
-        ++*count;
-    }
-    return reader.is_good && *mode >= PUT_LOOK && *mode <= PUT_REPLACE;
+    return true;
 }
 
 struct refusal key_put_refusal(const struct partition *partition)
@@ -164,29 +171,55 @@ void key_put_reply(struct partition *partition, struct peer_incoming *incoming,
     ticket_wait_begin(partition, &put->wait);
 }
 
+/* Puts the keys of a request that is new. Returns their results, on the heap. */
+static struct bytes put_keys(struct partition *partition, const char *shard,
+                             struct put_request *request)
+{
+    char *results = malloc(request->count + 1);
+    CHECK(results);
+    for (uint32_t i = 0; i < request->count; i++) {
+        struct put_key key;
+        (void)put_key_read(&request->keys, &key);
+        results[i] = (char)put_one(partition, request->mode, &key);
+    }
+    const struct bytes all = {results, request->count};
+    if (request->number)
+        key_receipt_keep(partition, shard, request->number, all);
+    return all;
+}
+
+/* The results of a request that came before a later one: none of its keys is put now. */
+static struct bytes put_none(uint32_t count)
+{
+    char *results = malloc(count + 1);
+    CHECK(results);
+    memset(results, PUT_LATER, count);
+    return (struct bytes){results, count};
+}
+
 /* peer_handle_fn */
 void handle_keys_put(struct partition *partition, struct peer_incoming *incoming,
                      const struct peer_frame *frame)
 {
-    enum put_mode mode;
-    uint32_t count;
-    struct refusal refused = count_put_keys(frame->payload, &mode, &count)
-                                 ? key_put_refusal(partition)
-                                 : REQUEST_IS_NOT_VALID;
+    struct put_request request;
+    struct bytes results = {NULL, 0};
+    enum key_receipt receipt = RECEIPT_NEW;
+    const char *shard = incoming->peer.shard;
+    struct refusal refused = read_put_request(frame->payload, &request) ? key_put_refusal(partition)
+                                                                        : REQUEST_IS_NOT_VALID;
+    overlay_observe_begin(partition->overlay);
+    if (!refused.code && request.number)
+        receipt = key_receipt_find(partition, shard, request.number, &results);
+    if (receipt == RECEIPT_FAILED)
+        refused = REFUSAL(WAIT, "the store cannot be read there");
     if (refused.code) {
         peer_incoming_refuse(incoming, frame->id, refused);
         return;
     }
-    char *results = malloc(count + 1);
-    CHECK(results);
-    struct message_reader reader = message_read(frame->payload);
-    (void)message_u8(&reader);
-    overlay_observe_begin(partition->overlay);
-    for (uint32_t i = 0; i < count; i++) {
-        struct put_key key;
-        (void)put_key_read(&reader, &key);
-        results[i] = (char)put_one(partition, mode, &key);
-    }
-    key_put_reply(partition, incoming, frame, (struct bytes){results, count});
-    free(results);
+    if (receipt == RECEIPT_NEW)
+        results = put_keys(partition, shard, &request);
+    else if (!results.data)
+        results = put_none(request.count);
+    key_put_reply(partition, incoming, frame, results);
+    free((char *)results.data);
 }

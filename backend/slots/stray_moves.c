@@ -5,37 +5,30 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
-#include "backend/peer/message.h"
 #include "backend/peer/peer_set.h"
 #include "backend/session/internal_call.h"
+#include "backend/slots/key_message.h"
 #include "backend/slots/key_parts.h"
 #include "backend/slots/move_rate.h"
 #include "backend/slots/slot_table.h"
-#include "backend/slots/stray_pages.h"
+#include "backend/slots/stray_names.h"
+#include "backend/slots/stray_page.h"
+#include "backend/slots/stray_scan.h"
 #include "shared/log.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     STEP_MS = 2,
     RETRY_MS = 200,
     PAGE_BYTES = 256 * 1024,
-    READS_MAX = 2 * STRAY_PAGE_KEYS, /* in a step: a key takes two */
+    READS_MAX = 2 * STRAY_PAGE_KEYS + 2, /* in a step: a key takes two */
     PASSES_MAX = 20,
     BEGINS_MAX = 100, /* of a long key in a pass */
-    NAMED_MAX = 100,
-    NAMED_BYTES = 128,
     REASON_BYTES = 256,
-};
-
-/* Where the search for strays is. */
-struct stray_scan {
-    unsigned slot;
-    size_t cursor; /* of space_next */
-    struct space *space;
-    struct range_rows keys; /* metadata rows of the slot in the namespace */
 };
 
 struct stray_figures {
@@ -59,21 +52,20 @@ struct stray_moves {
     struct stray_scan scan;
     struct key_reader key;
     struct key_parts parts; /* of the key, if it is long */
-    char parts_owner[SHARD_NAME_MAX + 1];
-    struct peer_request part; /* outstanding if is_part_sent */
-    bool is_part_sent;
-    struct stray_pages *pages;
+    struct stray_page page;
+    bool is_row_read;  /* that of a page that a transfer before has left */
+    bool is_given_up;  /* the page, by STOP: its owner is not in the map */
     bool is_end;       /* no further stray is found in this pass */
     int64_t allowance; /* bytes that may be sent now */
     uint64_t filled_ms;
-    uint64_t retry_ms; /* monotonic: when the next part may be sent, or the next pass begins */
+    uint64_t retry_ms; /* monotonic: when the page may be sent, or the next pass begins */
     struct stray_figures figures;
-    char *named[NAMED_MAX]; /* lines about keys that stay, or that would be overwritten; heap */
-    uint32_t named_count;
+    struct stray_names names; /* of keys that stay, or that would be overwritten */
     char reason[REASON_BYTES];
 };
 
 static void step_strays(void *owner);
+static void page_was_noted(struct ticket_wait *wait, int err);
 
 static uint64_t strays_now_ms(const struct stray_moves *strays)
 {
@@ -82,13 +74,6 @@ static uint64_t strays_now_ms(const struct stray_moves *strays)
 
 /* ---- life ---- */
 
-static void forget_named(struct stray_moves *strays)
-{
-    for (uint32_t i = 0; i < strays->named_count; i++)
-        free(strays->named[i]);
-    strays->named_count = 0;
-}
-
 struct stray_moves *stray_moves_new(struct partition *partition)
 {
     struct stray_moves *strays = calloc(1, sizeof *strays);
@@ -96,35 +81,27 @@ struct stray_moves *stray_moves_new(struct partition *partition)
     strays->partition = partition;
     strays->state = "idle";
     strays->timer = timer_new(partition->loop, step_strays, strays);
+    stray_page_init(&strays->page, page_was_noted);
     return strays;
 }
 
-/* The link to an owner; NULL: there is none. */
-static struct peer_link *link_to(const struct stray_moves *strays, const char *owner)
+/* The link to the page's owner; NULL: it is not in the map. */
+static struct peer_link *link_to_owner(const struct stray_moves *strays)
 {
     struct peer_set *peers = strays->partition->shards.peers;
-    return peers ? peer_set_find(peers, bytes_of(owner)) : NULL;
+    return peers ? peer_set_find(peers, bytes_of(strays->page.owner)) : NULL;
 }
 
-static void cancel_stray_request(const struct stray_moves *strays, const char *owner,
-                                 struct peer_request *request)
+/* Nothing is awaited any more for the page. Its row stays, if it has one. */
+static void drop_page(struct stray_moves *strays)
 {
-    struct peer_link *link = link_to(strays, owner);
-    if (link)
-        peer_link_cancel(link, request);
-}
-
-/* Cancels what is outstanding. */
-static void cancel_requests(struct stray_moves *strays)
-{
-    for (unsigned i = 0; i < STRAY_PAGES; i++) {
-        struct stray_page *page = &strays->pages->page[i];
-        if (page->state == STRAY_PAGE_SENT)
-            cancel_stray_request(strays, page->owner, &page->request);
-    }
-    if (strays->is_part_sent)
-        cancel_stray_request(strays, strays->parts_owner, &strays->part);
-    strays->is_part_sent = false;
+    struct stray_page *page = &strays->page;
+    struct peer_link *link = link_to_owner(strays);
+    if (page->state == STRAY_PAGE_SENT && link)
+        peer_link_cancel(link, &page->request);
+    if (page->state == STRAY_PAGE_NOTED)
+        ticket_wait_cancel(&page->wait);
+    stray_page_fini(page);
 }
 
 /* Ends the check or move of strays, if one runs, with this state and reason. */
@@ -132,13 +109,11 @@ static void end_strays(struct stray_moves *strays, const char *state, const char
 {
     if (!strays->is_running)
         return;
-    cancel_requests(strays);
     strays->is_running = false;
-    range_rows_fini(&strays->scan.keys);
+    drop_page(strays);
+    stray_scan_fini(&strays->scan);
     key_reader_fini(&strays->key);
     key_parts_clear(&strays->parts);
-    stray_pages_free(strays->pages);
-    strays->pages = NULL;
     strays->state = state;
     (void)snprintf(strays->reason, sizeof strays->reason, "%s", reason);
     timer_stop(strays->timer);
@@ -156,7 +131,7 @@ void stray_moves_free(struct stray_moves *strays)
         return;
     end_strays(strays, "stopped", "the server stops");
     timer_free(strays->timer);
-    forget_named(strays);
+    stray_names_clear(&strays->names);
     free(strays);
 }
 
@@ -167,18 +142,14 @@ void stray_moves_load(struct stray_moves *strays)
 
 void stray_moves_stop(struct stray_moves *strays, const char *reason)
 {
-    end_strays(strays, "stopped", reason);
+    const struct stray_page *page = &strays->page;
+    bool is_lost = strays->is_running && page->number && page->was_sent && !link_to_owner(strays);
+    strays->is_given_up |= is_lost;
+    if (!is_lost)
+        end_strays(strays, "stopped", reason);
 }
 
-/* ---- which keys are strays ---- */
-
-bool stray_moves_is_slot(const struct partition *partition, uint16_t slot)
-{
-    const struct slot_record *record = slot_table_get(partition->shards.slots, slot);
-    bool is_moving = record->state == SLOT_IMPORTING || record->state == SLOT_STAGED ||
-                     (record->state == SLOT_RELEASED && record->migration);
-    return partition->shards.is_gated && !slot_is_served(partition, slot) && !is_moving;
-}
+/* ---- keys ---- */
 
 /* The other shard that owns the slot; NULL: not known. */
 static const char *owner_of_stray(const struct stray_moves *strays, uint16_t slot)
@@ -188,82 +159,26 @@ static const char *owner_of_stray(const struct stray_moves *strays, uint16_t slo
     return owner && strcmp(owner, peer_set_shard(partition->shards.peers)) != 0 ? owner : NULL;
 }
 
-/* Opens the next slot of a namespace that has strays. False: there is none. */
-static bool open_next_slot(struct stray_moves *strays)
-{
-    struct stray_scan *scan = &strays->scan;
-    struct partition *partition = strays->partition;
-    for (; scan->slot < SLOT_COUNT; scan->slot++, scan->cursor = 0) {
-        if (!stray_moves_is_slot(partition, (uint16_t)scan->slot))
-            continue;
-        while ((scan->space = space_next(partition->spaces, &scan->cursor))) {
-            if (!space_slot_keys(partition->spaces, scan->space, (uint16_t)scan->slot))
-                continue;
-            struct arena arena;
-            arena_init(&arena);
-            struct bytes from = encode_slot_prefix(&arena, scan->space->name, (uint16_t)scan->slot);
-            range_rows_open(&scan->keys, CF_METADATA, from, encode_prefix_end(&arena, from));
-            arena_fini(&arena);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The metadata row of the next stray. */
-static enum rows_step next_stray(struct stray_moves *strays, struct bytes *key, struct bytes *value)
-{
-    struct stray_scan *scan = &strays->scan;
-    for (;;) {
-        if (!range_rows_is_open(&scan->keys) && !open_next_slot(strays))
-            return ROWS_END;
-        enum rows_step step = range_rows_next(&scan->keys, key, value);
-        if (step != ROWS_END)
-            return step;
-        range_rows_close(&scan->keys);
-    }
-}
-
 /* ---- names of keys ---- */
-
-/* Adds a line about a key. */
-static void name_key(struct stray_moves *strays, const char *what, struct space *space,
-                     uint16_t slot, struct bytes key)
-{
-    char text[4 * NAMED_BYTES + 1];
-    size_t at = 0;
-    struct bytes name;
-    uint8_t database;
-    if (strays->named_count == NAMED_MAX)
-        return;
-    for (size_t i = 0; i < key.len && i < NAMED_BYTES; i++) {
-        unsigned char c = (unsigned char)key.data[i];
-        bool is_plain = c > 32 && c < 127 && c != '\\';
-        at += (size_t)snprintf(text + at, sizeof text - at, is_plain ? "%c" : "\\x%02x", c);
-    }
-    text[at] = 0;
-    space_place(strays->partition->spaces, space, &name, &database);
-    CHECK(asprintf(&strays->named[strays->named_count++],
-                   "%s slot=%u namespace=%.*s db=%u key=%s%s", what, slot, (int)name.len,
-                   name.len ? name.data : "", database, text,
-                   key.len > NAMED_BYTES ? "..." : "") > 0);
-}
 
 /* ---- deleting ---- */
 
-/* Deletes a stray, or lets it expire. */
-static void delete_stray(struct stray_moves *strays, struct space *space, uint16_t slot,
+/* Deletes a stray, or lets it expire. False: it cannot be opened now. */
+static bool delete_stray(struct stray_moves *strays, struct space *space, uint16_t slot,
                          struct bytes key, bool is_expired)
 {
     struct partition *partition = strays->partition;
     struct call call;
     struct entry entry;
-    if (!stray_moves_is_slot(partition, slot))
-        return;
+    if (!stray_is_slot(partition, slot))
+        return true;
     internal_call_begin(partition, &call);
-    if (keyspace_open_row(&call, space, slot, key, &entry) && entry.exists && !is_expired)
+    bool is_open = keyspace_open_row(&call, space, slot, key, &entry);
+    if (is_open && entry.exists && !is_expired)
         entry_delete(&call, &entry);
+    bool has_failed = call.failed;
     internal_call_end(partition, &call);
+    return is_open && !has_failed;
 }
 
 /* ---- pages ---- */
@@ -285,32 +200,36 @@ static enum put_mode put_mode_of(const struct stray_moves *strays)
     return is_look(strays) ? PUT_LOOK : strays->wish == STRAYS_REPLACE ? PUT_REPLACE : PUT_NEW;
 }
 
-/* Begins to send the key in parts, or begins again. */
-static void begin_parts(struct stray_moves *strays)
+/* The page gets its number, with which its payload begins. */
+static void number_page(struct stray_moves *strays)
 {
     struct partition *partition = strays->partition;
-    key_parts_begin(&strays->parts, &strays->key,
-                    partition_version(partition, loop_wall_us(partition->loop)));
+    struct stray_page *page = &strays->page;
+    if (!is_look(strays))
+        page->number = partition_version(partition, loop_wall_us(partition->loop));
+    put_head_write(&page->payload, page->number, put_mode_of(strays));
 }
 
-/* The page that has room for `bytes` more; NULL: all pages are used, so the key waits. */
-static struct stray_page *page_with_room(struct stray_moves *strays, const char *owner,
-                                         size_t bytes)
+/* Begins to send the page's key in parts, or begins again. */
+static void begin_parts(struct stray_moves *strays)
 {
-    struct stray_page *page = stray_pages_for(strays->pages, owner);
-    if (!page || !page->count || page->payload.bytes + bytes <= page_max(strays))
-        return page;
+    struct stray_page *page = &strays->page;
+    out_clear(&page->payload);
+    number_page(strays);
+    page->is_in_parts = true;
+    page->is_asked = page->was_sent = false;
     page->state = STRAY_PAGE_CLOSED;
-    return stray_pages_for(strays->pages, owner);
+    key_parts_begin(&strays->parts, &strays->key, page->number);
 }
 
-/* Moves what was read of a key into a page. */
-static void add_to_page(struct stray_moves *strays, struct stray_page *page)
+/* Moves what was read of a key into the page. */
+static void add_to_page(struct stray_moves *strays)
 {
+    struct stray_page *page = &strays->page;
     struct key_reader *reader = &strays->key;
     struct put_key put = {.slot = reader->slot, .key = reader->key};
     if (!page->count)
-        message_put_u8(&page->payload, (uint8_t)put_mode_of(strays));
+        number_page(strays);
     space_place(strays->partition->spaces, reader->space, &put.space, &put.database);
     put.metadata = is_look(strays) ? BYTES("") : reader->metadata;
     put_key_write(&page->payload, &put, &reader->read);
@@ -327,27 +246,38 @@ static void skip_key(struct stray_moves *strays)
     key_reader_close(&strays->key);
 }
 
-/* Adds the key to a page of its owner. A key of which not all rows were read, or that is too long for a page, is sent alone, in parts.
- * False: the key waits for a page. */
-static bool add_key(struct stray_moves *strays, bool is_whole)
+/* Can this key of the owner not be added to the page? */
+static bool is_stray_page_full(const struct stray_moves *strays, const char *owner, size_t bytes,
+                               bool is_long)
+{
+    const struct stray_page *page = &strays->page;
+    return page->count && (strcmp(page->owner, owner) != 0 || page->count == STRAY_PAGE_KEYS ||
+                           page->payload.bytes + bytes > page_max(strays) || is_long);
+}
+
+/* Adds the key to the page, or closes the page because the key belongs into the next one. A key of which not all rows were read, or
+ * that is too long for a page, is sent alone, in parts. */
+static void add_key(struct stray_moves *strays, bool is_whole)
 {
     const struct key_reader *reader = &strays->key;
     const char *owner = owner_of_stray(strays, reader->slot);
     size_t bytes = reader->read.bytes + reader->metadata.len;
+    bool is_long = !is_whole || (!is_look(strays) && bytes > page_max(strays));
     if (!owner) {
         skip_key(strays);
-        return true;
+        return;
     }
-    if (!is_whole || (!is_look(strays) && bytes > page_max(strays))) {
-        (void)snprintf(strays->parts_owner, sizeof strays->parts_owner, "%s", owner);
-        strays->parts.begins = 0;
-        begin_parts(strays);
-        return true;
+    if (is_stray_page_full(strays, owner, bytes, is_long)) {
+        strays->page.state = STRAY_PAGE_CLOSED;
+        return;
     }
-    struct stray_page *page = page_with_room(strays, owner, bytes);
-    if (page)
-        add_to_page(strays, page);
-    return page;
+    (void)snprintf(strays->page.owner, sizeof strays->page.owner, "%s", owner);
+    if (!is_long) {
+        add_to_page(strays);
+        return;
+    }
+    stray_page_add(&strays->page, reader->space, reader->slot, reader->key);
+    begin_parts(strays);
 }
 
 /* Begins to read a stray of which the metadata row was found. */
@@ -375,7 +305,7 @@ static bool find_stray(struct stray_moves *strays)
 {
     struct bytes key;
     struct bytes value;
-    enum rows_step step = next_stray(strays, &key, &value);
+    enum rows_step step = stray_scan_next(&strays->scan, &key, &value);
     strays->is_end = step == ROWS_END;
     if (step == ROWS_FAILED)
         end_strays(strays, "failed", "the store cannot be read");
@@ -384,7 +314,7 @@ static bool find_stray(struct stray_moves *strays)
     return step == ROWS_ROW;
 }
 
-/* Reads on. False: rows are being read, the key waits for a page or is to be sent in parts, or nothing is left. */
+/* Reads on. False: rows are being read, or nothing is left. */
 static bool read_strays(struct stray_moves *strays)
 {
     struct key_reader *reader = &strays->key;
@@ -393,153 +323,161 @@ static bool read_strays(struct stray_moves *strays)
     enum rows_step step = key_reader_step(reader, page_max(strays));
     if (step == ROWS_FAILED)
         end_strays(strays, "failed", "the store cannot be read");
-    return (step == ROWS_ROW || step == ROWS_END) && add_key(strays, step == ROWS_END) &&
-           !strays->parts.id;
+    if (step == ROWS_ROW || step == ROWS_END)
+        add_key(strays, step == ROWS_END);
+    return step == ROWS_ROW || step == ROWS_END;
 }
 
 /* ---- requests ---- */
 
-static uint64_t stray_retry_at(struct stray_moves *strays, struct bytes reason)
+static void wait_with_page(struct stray_moves *strays, struct bytes reason)
 {
     (void)snprintf(strays->reason, sizeof strays->reason, "%.*s", (int)reason.len,
                    reason.len ? reason.data : "");
-    return strays_now_ms(strays) + RETRY_MS;
+    strays->retry_ms = strays_now_ms(strays) + RETRY_MS;
 }
 
-/* The owner's reply about one key. */
-static void key_was_put(struct stray_moves *strays, const char *owner, const struct sent_key *sent,
-                        enum put_result result)
+/* Uses the owner's reply about one key. False: the key cannot be deleted here now. */
+static bool use_result(struct stray_moves *strays, const struct sent_key *sent,
+                       enum put_result result)
 {
     struct stray_figures *figures = &strays->figures;
     struct bytes key = {sent->key, sent->len};
     bool deletes = result == PUT_DONE || (result == PUT_EXISTS && strays->wish == STRAYS_KEEP);
+    if (deletes && !delete_stray(strays, sent->space, sent->slot, key, false))
+        return false;
     figures->moved += result == PUT_DONE || result == PUT_ABSENT;
     figures->kept += result == PUT_EXISTS && deletes;
     figures->present += result == PUT_EXISTS && !deletes;
     figures->later += result == PUT_LATER;
-    if (deletes)
-        delete_stray(strays, sent->space, sent->slot, key, false);
-    else if (result == PUT_EXISTS)
-        name_key(strays, "present", sent->space, sent->slot, key);
+    if (result == PUT_EXISTS && !deletes)
+        stray_names_add(&strays->names, strays->partition, sent);
     else if (result == PUT_LATER)
         (void)snprintf(strays->reason, sizeof strays->reason,
-                       "shard '%s' does not take keys of slot %u now", owner, sent->slot);
+                       "shard '%s' does not take keys of slot %u now", strays->page.owner,
+                       sent->slot);
+    return true;
 }
 
-/* peer_request.on_reply */
+/* The page is done: the next one can be read. */
+static void end_page(struct stray_moves *strays)
+{
+    if (strays->page.number)
+        stray_page_forget(strays->partition);
+    if (strays->page.is_in_parts) {
+        key_parts_clear(&strays->parts);
+        key_reader_close(&strays->key);
+    }
+    stray_page_clear(&strays->page);
+}
+
+/* Uses the results of the page, until a key cannot be deleted. */
+static void use_results(struct stray_moves *strays)
+{
+    struct stray_page *page = &strays->page;
+    for (; page->used < page->count; page->used++)
+        if (!use_result(strays, &page->keys[page->used],
+                        (enum put_result)page->results[page->used]))
+            return;
+    end_page(strays);
+}
+
+/* None of the page's keys was taken, and none will be. */
+static void page_was_not_taken(struct stray_moves *strays)
+{
+    struct stray_page *page = &strays->page;
+    memset(page->results, PUT_LATER, page->count);
+    page->state = STRAY_PAGE_ANSWERED;
+}
+
+/* The owner has not taken the page, and never will: its reply to the question. */
+static void was_never_taken(struct stray_moves *strays)
+{
+    struct stray_page *page = &strays->page;
+    if (!page->is_in_parts)
+        end_page(strays); /* its keys are found again */
+    else if (page->results[0] == PUT_LATER || strays->parts.begins == BEGINS_MAX)
+        page_was_not_taken(strays);
+    else
+        begin_parts(strays);
+}
+
+static void page_has_results(struct stray_moves *strays, struct bytes results)
+{
+    struct stray_page *page = &strays->page;
+    strays->figures.bytes += page->is_in_parts ? strays->parts.part.bytes : page->payload.bytes;
+    memcpy(page->results, results.data, results.len);
+    page->state = STRAY_PAGE_ANSWERED;
+}
+
+/* The owner's reply to a part of the page's key; AGAIN: none. */
+static void part_was_put(struct stray_moves *strays, enum put_result result)
+{
+    struct stray_page *page = &strays->page;
+    const char kept = (char)result;
+    bool was_last = strays->parts.has_metadata && !strays->key.read.bytes;
+    if (result == PUT_MORE && !was_last) {
+        strays->figures.bytes += strays->parts.part.bytes;
+        key_parts_next(&strays->parts);
+    } else if (result == PUT_DONE || result == PUT_EXISTS) {
+        page_has_results(strays, (struct bytes){&kept, 1});
+    } else {
+        page->results[0] = kept;
+        page->is_asked = true;
+    }
+}
+
+/* peer_request.on_reply. Nothing is deleted here: a slow script may be running. */
 static void page_was_put(struct peer_request *request, enum peer_result result,
                          struct bytes payload)
 {
-    struct stray_page *page = container_of(request, struct stray_page, request);
-    struct stray_moves *strays = page->moves;
-    page->state = STRAY_PAGE_CLOSED;
-    if (strays->partition->running.busy_error)
-        return; /* the page is sent again after the slow script */
-    if (result != PEER_OK || payload.len != page->count) {
-        page->retry_ms = stray_retry_at(strays, result == PEER_REFUSED
-                                                    ? refusal_shown(request->refusal, payload)
-                                                    : BYTES("the connection to the owner broke"));
-        return;
-    }
-    if (!strays->figures.later)
+    struct stray_moves *strays = container_of(request, struct stray_moves, page.request);
+    struct stray_page *page = &strays->page;
+    bool is_part = page->is_in_parts && !page->is_asked;
+    page->state = STRAY_PAGE_READY;
+    if (result == PEER_OK && is_part && payload.len == 1)
+        part_was_put(strays, (enum put_result)payload.data[0]);
+    else if (result == PEER_OK && !is_part && payload.len == page->count)
+        page_has_results(strays, payload);
+    else if (result == PEER_OK && page->is_asked && !payload.len)
+        page->state = STRAY_PAGE_UNKNOWN;
+    else
+        wait_with_page(strays, result == PEER_REFUSED ? refusal_shown(request->refusal, payload)
+                                                      : BYTES("the connection to the owner broke"));
+    if (result == PEER_LOST && is_part)
+        part_was_put(strays, PUT_AGAIN);
+    if (result == PEER_OK && !strays->figures.later)
         strays->reason[0] = 0;
-    strays->figures.bytes += page->payload.bytes;
-    for (uint32_t i = 0; i < page->count; i++)
-        key_was_put(strays, page->owner, &page->keys[i], (enum put_result)payload.data[i]);
-    stray_page_clear(page);
     step_strays(strays);
 }
 
-/* Sends a request to the owner. False: it is not connected. */
-static bool send_to_owner(struct stray_moves *strays, const char *owner,
-                          struct peer_request *request, enum peer_kind kind, const struct out *out)
+static void send_to_owner(struct stray_moves *strays, enum peer_kind kind, const struct out *out)
 {
-    struct peer_link *link = link_to(strays, owner);
+    struct stray_page *page = &strays->page;
     char *payload = malloc(out->bytes + 1);
     CHECK(payload);
     out_copy(out, payload);
-    bool is_sent = link && peer_link_send(link, request, (uint8_t)kind,
-                                          (struct bytes){payload, out->bytes}) == PEER_SENT;
-    free(payload);
-    if (is_sent)
-        strays->allowance -= (int64_t)out->bytes;
-    return is_sent;
-}
-
-static void send_stray_page(struct stray_moves *strays, struct stray_page *page)
-{
     page->request = (struct peer_request){.on_reply = page_was_put};
-    if (send_to_owner(strays, page->owner, &page->request, PEER_KEYS_PUT, &page->payload))
-        page->state = STRAY_PAGE_SENT;
-    else
-        page->retry_ms = stray_retry_at(strays, BYTES("the owner is not connected"));
-}
-
-/* Sends closed pages, while the rate and the bytes that may be unsent between backends allow. */
-static void send_pages(struct stray_moves *strays)
-{
-    size_t most = strays->partition->snapshot->config.peer_output_limit_bytes / 2;
-    size_t sent = stray_pages_sent_bytes(strays->pages);
-    for (unsigned i = 0; i < STRAY_PAGES && strays->allowance > 0; i++) {
-        struct stray_page *page = &strays->pages->page[i];
-        if (page->state != STRAY_PAGE_CLOSED || strays_now_ms(strays) < page->retry_ms ||
-            (sent && sent + page->payload.bytes > most))
-            continue;
-        send_stray_page(strays, page);
-        sent += page->payload.bytes;
-    }
-}
-
-/* ---- keys in parts ---- */
-
-/* The owner has dropped the parts that it had. */
-static void parts_were_dropped(struct stray_moves *strays, struct bytes reason)
-{
-    strays->retry_ms = stray_retry_at(strays, reason);
-    begin_parts(strays);
-}
-
-/* The transfer of the key has ended with this result. */
-static void parts_have_ended(struct stray_moves *strays, enum put_result result)
-{
-    struct key_reader *reader = &strays->key;
-    const struct sent_key sent = {.space = reader->space,
-                                  .slot = reader->slot,
-                                  .key = (char *)reader->key.data,
-                                  .len = reader->key.len};
-    key_was_put(strays, strays->parts_owner, &sent, result);
-    key_parts_clear(&strays->parts);
-    key_reader_close(reader);
-}
-
-/* peer_request.on_reply */
-static void part_was_put(struct peer_request *request, enum peer_result result,
-                         struct bytes payload)
-{
-    struct stray_moves *strays = container_of(request, struct stray_moves, part);
-    struct key_parts *parts = &strays->parts;
-    bool was_last = parts->has_metadata && !strays->key.read.bytes;
-    enum put_result put = payload.len == 1 ? (enum put_result)payload.data[0] : PUT_AGAIN;
-    strays->is_part_sent = false;
-    if (strays->partition->running.busy_error)
-        return; /* the part is sent again after the slow script */
-    if (result == PEER_REFUSED) {
-        strays->retry_ms = stray_retry_at(strays, refusal_shown(request->refusal, payload));
+    bool is_sent = peer_link_send(link_to_owner(strays), &page->request, (uint8_t)kind,
+                                  (struct bytes){payload, out->bytes}) == PEER_SENT;
+    free(payload);
+    if (!is_sent) {
+        wait_with_page(strays, BYTES("the owner is not connected"));
         return;
     }
-    if (result == PEER_LOST || put == PUT_AGAIN || (put == PUT_MORE && was_last)) {
-        if (parts->begins == BEGINS_MAX)
-            parts_have_ended(strays, PUT_LATER);
-        else
-            parts_were_dropped(strays, BYTES("a long key is sent again from its beginning"));
-        return;
-    }
-    strays->reason[0] = 0;
-    strays->figures.bytes += parts->part.bytes;
-    if (put == PUT_MORE)
-        key_parts_next(parts);
-    else
-        parts_have_ended(strays, put);
+    page->state = STRAY_PAGE_SENT;
+    page->was_sent = true;
+    strays->allowance -= (int64_t)out->bytes;
+}
+
+/* Asks the owner what became of the page. */
+static void ask_for_page(struct stray_moves *strays)
+{
+    struct out out;
+    out_init(&out);
+    put_head_write(&out, strays->page.number, PUT_NEW);
+    send_to_owner(strays, PEER_KEYS_PUT, &out);
+    out_clear(&out);
 }
 
 static void send_next_part(struct stray_moves *strays)
@@ -555,12 +493,53 @@ static void send_next_part(struct stray_moves *strays)
     space_place(strays->partition->spaces, reader->space, &put.space, &put.database);
     out_init(&out);
     key_parts_write(&strays->parts, put_mode_of(strays), &put, &out);
-    strays->part = (struct peer_request){.on_reply = part_was_put};
-    strays->is_part_sent =
-        send_to_owner(strays, strays->parts_owner, &strays->part, PEER_KEY_PART, &out);
-    if (!strays->is_part_sent)
-        strays->retry_ms = stray_retry_at(strays, BYTES("the owner is not connected"));
+    send_to_owner(strays, PEER_KEY_PART, &out);
     out_clear(&out);
+}
+
+/* The owner of the page is not in the map. It may have taken the page, and it may come back. */
+static void wait_for_owner(struct stray_moves *strays)
+{
+    struct stray_page *page = &strays->page;
+    if (!page->was_sent)
+        page_was_not_taken(strays);
+    else if (!strays->is_given_up)
+        wait_with_page(strays,
+                       BYTES("a shard that may have taken some of the keys is not in the map"));
+    else {
+        end_page(strays);
+        end_strays(strays, "stopped", "");
+    }
+}
+
+static void send_stray_page(struct stray_moves *strays)
+{
+    struct stray_page *page = &strays->page;
+    if (!link_to_owner(strays))
+        wait_for_owner(strays);
+    else if (page->is_asked)
+        ask_for_page(strays);
+    else if (page->is_in_parts)
+        send_next_part(strays);
+    else
+        send_to_owner(strays, PEER_KEYS_PUT, &page->payload);
+}
+
+/* ticket_wait.on_end */
+static void page_was_noted(struct ticket_wait *wait, int err)
+{
+    struct stray_moves *strays = container_of(wait, struct stray_moves, page.wait);
+    strays->page.state = err ? STRAY_PAGE_CLOSED : STRAY_PAGE_READY;
+    step_strays(strays);
+}
+
+/* A page that is closed: its row is written before it is sent. */
+static void note_page(struct stray_moves *strays)
+{
+    if (strays->page.number)
+        stray_page_note(strays->partition, &strays->page);
+    else
+        strays->page.state = STRAY_PAGE_READY;
 }
 
 /* ---- steps ---- */
@@ -571,9 +550,8 @@ static void begin_pass(struct stray_moves *strays)
     figures->keys = figures->present = figures->damaged = figures->later = 0;
     if (is_look(strays))
         figures->moved = figures->expired = 0;
-    forget_named(strays);
-    strays->scan.slot = 0;
-    strays->scan.cursor = 0;
+    stray_names_clear(&strays->names);
+    stray_scan_rewind(&strays->scan);
     strays->is_end = false;
     strays->pass++;
 }
@@ -616,30 +594,47 @@ static bool may_step(const struct stray_moves *strays)
            strays_now_ms(strays) >= strays->retry_ms;
 }
 
-/* Reads strays into pages, or sends the next part of a long one. */
-static void read_into_pages(struct stray_moves *strays)
+/* Reads strays into the page until it is closed. */
+static void read_into_page(struct stray_moves *strays)
 {
-    for (unsigned i = 0; i < READS_MAX && !strays->parts.id && !strays->is_end; i++)
+    const struct stray_page *page = &strays->page;
+    unsigned reads = 0;
+    while (page->state == STRAY_PAGE_OPEN && !strays->is_end && reads++ < READS_MAX)
         if (!read_strays(strays))
             break;
-    if (strays->is_running && strays->parts.id && !strays->is_part_sent)
-        send_next_part(strays);
+    if (strays->is_running && strays->is_end && page->count)
+        strays->page.state = STRAY_PAGE_CLOSED;
 }
 
-/* Timer; also called when rows have been read, and when an owner has taken a page. */
+/* Reads the row that a transfer before has left, whose page may have been taken. */
+static void find_left_page(struct stray_moves *strays)
+{
+    strays->is_row_read = true;
+    if (!is_look(strays) && stray_page_load(strays->partition, &strays->page) < 0)
+        end_strays(strays, "failed", "the store cannot be read");
+}
+
+/* Timer; also called when rows have been read, when a page's row is durable, and when its owner has replied. */
 static void step_strays(void *owner)
 {
     struct stray_moves *strays = owner;
+    struct stray_page *page = &strays->page;
     fill_stray_allowance(strays);
     if (!may_step(strays))
         return;
-    read_into_pages(strays);
-    if (!strays->is_running)
-        return;
-    if (strays->is_end)
-        stray_pages_close(strays->pages);
-    send_pages(strays);
-    if (strays->is_end && stray_pages_are_empty(strays->pages))
+    if (!strays->is_row_read)
+        find_left_page(strays);
+    if (page->state == STRAY_PAGE_UNKNOWN)
+        was_never_taken(strays);
+    if (page->state == STRAY_PAGE_ANSWERED)
+        use_results(strays);
+    if (strays->is_running && page->state == STRAY_PAGE_OPEN)
+        read_into_page(strays);
+    if (strays->is_running && page->state == STRAY_PAGE_CLOSED)
+        note_page(strays);
+    if (strays->is_running && page->state == STRAY_PAGE_READY)
+        send_stray_page(strays);
+    if (strays->is_running && strays->is_end && page->state == STRAY_PAGE_OPEN)
         end_pass(strays);
 }
 
@@ -658,8 +653,8 @@ const char *stray_moves_begin(struct stray_moves *strays, enum stray_wish wish)
     strays->reason[0] = 0;
     strays->retry_ms = 0;
     strays->filled_ms = strays_now_ms(strays);
-    strays->pages = stray_pages_new(strays);
-    range_rows_init(&strays->scan.keys, partition, step_strays, strays);
+    strays->is_row_read = strays->is_given_up = false;
+    stray_scan_init(&strays->scan, partition, step_strays, strays);
     key_reader_init(&strays->key, partition, step_strays, strays);
     key_parts_init(&strays->parts);
     begin_pass(strays);
@@ -684,7 +679,6 @@ uint32_t stray_moves_list(const struct stray_moves *strays,
                    figures->moved, figures->present, figures->kept, figures->expired,
                    figures->damaged, figures->later, figures->bytes, strays->reason);
     on_line(owner, line);
-    for (uint32_t i = 0; i < strays->named_count; i++)
-        on_line(owner, strays->named[i]);
-    return 1 + strays->named_count;
+    stray_names_each(&strays->names, on_line, owner);
+    return 1 + strays->names.count;
 }

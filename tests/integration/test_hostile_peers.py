@@ -20,7 +20,7 @@ from support.resp import Closed
 
 THIRDS = ['0-5460', '5461-10922', '10923-16383']
 MOVED = ['0-2999', '3000-10922', '10923-16383']  # slots 3000-5460 go to the second shard and back
-PROTOCOL = '6'  # PEER_PROTOCOL of backend/peer/frame.h
+PROTOCOL = '7'  # PEER_PROTOCOL of backend/peer/frame.h
 KINDS_MET = 14  # at least so many kinds of frames must have been spoiled
 
 
@@ -273,7 +273,9 @@ class Forger:
         if kind == MOVE_ABORT:
             return self.slots()
         if kind == KEYS_PUT:
-            return bytes([rng.randrange(1, 4)]) + self.name() + sized_bytes(self.value(1)) + sized_bytes(self.rows())
+            mode = rng.randrange(1, 4)
+            number = rng.choice((0, rng.randrange(1 << 20)) if mode == 1 else (0, 1, rng.randrange(1 << 62), (1 << 64) - 1))
+            return struct.pack('<QB', number, mode) + self.name() + sized_bytes(self.value(1)) + sized_bytes(self.rows())
         if kind == KEY_PART:
             return struct.pack('<QB', rng.randrange(2), rng.randrange(2, 4)) + self.name() + struct.pack('<Q', 0) + sized_bytes(
                 self.rows() + b'\1' + sized_bytes(b'') + sized_bytes(self.value(1)))

@@ -17,7 +17,7 @@ from support.resp import ReplyError
 
 HEADER = struct.Struct('<IB3xQQ')
 STATUS, ECHO, DONE, FAILED = 1, 2, 128, 129
-PROTOCOL = '6'  # PEER_PROTOCOL of backend/peer/frame.h
+PROTOCOL = '7'  # PEER_PROTOCOL of backend/peer/frame.h
 
 suite = Suite(__doc__)
 

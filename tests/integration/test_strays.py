@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """SCREE STRAYS: keys that shards store although the shard map gives their slots to other shards."""
 
+import time
+
 from support.cluster import Cluster, slot_of
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.moves import Direct, dumps, fields, wait_settled
@@ -117,14 +119,18 @@ def link(cluster):
             wait_for(lambda: len(partition.get('SCREE', 'OWNERS')) == 2, 'the owners of all slots')
 
 
+def run_over(connection):
+    def is_over():
+        return fields(connection.get('SCREE', 'STRAYS', 'STATUS')[0])['state'] not in ('checking', 'moving')
+    wait_for(is_over, 'the end of STRAYS')
+
+
 def run_strays(connection, *words):
     """Gives the command, waits for its end, and returns the figures and the named keys."""
     reply = connection.get('SCREE', 'STRAYS', *words)
     check(not isinstance(reply, ReplyError), '%r: %r' % (words, reply))
 
-    def is_over():
-        return fields(connection.get('SCREE', 'STRAYS', 'STATUS')[0])['state'] not in ('checking', 'moving')
-    wait_for(is_over, 'the end of STRAYS %s' % ' '.join(words))
+    run_over(connection)
     lines = connection.get('SCREE', 'STRAYS', 'STATUS')
     return fields(lines[0]), lines[1:]
 
@@ -267,6 +273,67 @@ def _(run):
             check_equal(second.get('DBSIZE'), len(mine))
             first_elements = [value(reply) for reply in second.pipeline([('LRANGE', name, 0, 0) for name in mine])]
             check_equal(first_elements, [[name.encode()] for name in mine])
+
+
+def send_to_stopped_owner(cluster, count):
+    """The first shard sends its strays to the second one, which is stopped. Returns a connection to the first."""
+    first = cluster.partition(0).__enter__()
+    cluster.backends[1].pause()
+    check(not isinstance(first.get('SCREE', 'STRAYS', 'MOVE'), ReplyError), 'MOVE was refused')
+
+    def is_sent():
+        line = fields(first.get('SCREE', 'STRAYS', 'STATUS')[0])
+        return line['keys'] == str(count) and b'outstanding=0' not in first.get('INFO', 'peers')
+    wait_for(is_sent, 'the page')
+    time.sleep(0.2)
+    return first
+
+
+def check_deleted_stays_away(cluster, names):
+    """The owner has all but the first of these keys, which a client has deleted there."""
+    with cluster.partition(0) as first, cluster.partition(1) as second:
+        wait_for(lambda: b'peers_links_up:1\r' in first.get('INFO', 'peers'), 'the link')
+        wait_for(lambda: not isinstance(first.get('SCREE', 'STRAYS', 'MOVE'), ReplyError), 'MOVE')
+        run_over(first)
+        check_equal(strays(first), [], 'strays that are left')
+        check_equal([second.get('EXISTS', name) for name in names], [0] + [1] * (len(names) - 1), 'keys at the owner')
+
+
+@suite.case('a key that a client deletes at the owner stays deleted if kill -9 of the sender has lost the reply')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=0) as cluster:
+        names = [name for name in KEYS if slot_of(name) > 8191]
+        with cluster.partition(0) as first:
+            first.pipeline([('SET', name, name) for name in names])
+        link(cluster)
+        send_to_stopped_owner(cluster, len(names)).close()
+        cluster.backends[0].kill9()
+        cluster.backends[1].resume()
+        with cluster.partition(1) as second:
+            wait_for(lambda: second.get('DEL', names[0]) == 1, 'the key at the owner')
+        cluster.backends[0].start()
+        check_deleted_stays_away(cluster, names)
+
+
+@suite.case('a key that a client deletes at the owner stays deleted if a slow script runs when the reply comes')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=0) as cluster:
+        names = [name for name in KEYS if slot_of(name) > 8191]
+        with cluster.partition(0) as first:
+            first.pipeline([('SET', name, name) for name in names])
+        link(cluster)
+        with send_to_stopped_owner(cluster, len(names)) as first, cluster.partition(0) as script, \
+                cluster.partition(1) as second:
+            check_equal(first.get('CONFIG', 'SET', 'busy-reply-threshold', 20), b'OK')
+            script.send('EVAL', 'while true do end', 0)
+            wait_for(lambda: 'BUSY' in str(first.get('DBSIZE')), 'the slow script')
+            cluster.backends[1].resume()
+            wait_for(lambda: second.get('DEL', names[0]) == 1, 'the key at the owner')
+            time.sleep(0.2)  # for the reply
+            check_equal(first.get('SCRIPT', 'KILL'), b'OK')
+            check(isinstance(value(script.read()), ReplyError), 'the script was not killed')
+            run_over(first)
+        check_deleted_stays_away(cluster, names)
 
 
 # ---- keys that are too long for one request ----

@@ -71,13 +71,14 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
         (void)snprintf(links, sizeof links,
                        "advertise-host = " RELAY "\nadvertise-port = %d\npeer-timeout = 1s\n"
                        "lock-timeout = %llums\ntransaction-timeout = %llums\n"
-                       "migration-freeze = %llums\nmigration-rate = %llu\n%s",
+                       "migration-freeze = %llums\nmigration-rate = %llu\n%s%s",
                        (unsigned)(backend - backend->cluster->backends), SIM_PORT,
                        (unsigned long long)plan->lock_timeout_ms,
                        (unsigned long long)plan->transaction_timeout_ms,
                        (unsigned long long)plan->migration_freeze_ms,
                        (unsigned long long)plan->migration_rate,
-                       plan->has_one_grant ? "borrow-limit = 256kb\nborrow-memory = 256kb\n" : "");
+                       plan->has_one_grant ? "borrow-limit = 256kb\nborrow-memory = 256kb\n" : "",
+                       plan->has_short_output ? "peer-output-limit = 256kb\n" : "");
     (void)snprintf(text, sizeof(text),
                    "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
                    "active-expire = %s\nidle-timeout = %s\nlog-level = error\n%s[store]\nmemory = "

@@ -56,6 +56,7 @@ struct sim_plan {
     uint64_t migration_freeze_ms;
     uint64_t migration_rate; /* bytes a second; 0: no limit */
     bool has_one_grant;      /* one transaction may borrow much at a time */
+    bool has_short_output;   /* peer-output-limit is 256kb */
     bool has_portions;       /* payloads of transactions are sent in small portions (portion.h) */
 };
 

@@ -5,15 +5,17 @@
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/session/internal_call.h"
+#include "backend/slots/key_put.h"
 #include "backend/slots/slot_moves.h"
 #include "backend/slots/stray_moves.h"
+#include "backend/slots/stray_scan.h"
 #include "backend/storage/commit.h"
 #include "shared/slot.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MOVES_EVERY = 30, TRIES = 20 };
+enum { MOVES_EVERY = 30, DELETES_EVERY = 2, LONG_EVERY = 8, LONG_BYTES = 100 * 1024, TRIES = 20 };
 
 void sim_strays_init(struct sim_strays *strays, struct sim_cluster *cluster)
 {
@@ -37,6 +39,15 @@ static bool open_stray_key(struct call *call, const struct sim_stray *stray, str
     return keyspace_open_row(call, space, stray->slot, bytes_of(stray->key), entry);
 }
 
+/* Its value begins with its name; the rest is 0. */
+static struct bytes value_of(const struct sim_stray *stray)
+{
+    static char value[LONG_BYTES];
+    memset(value, 0, SIM_NAMES_MAX);
+    memcpy(value, stray->key, strlen(stray->key));
+    return (struct bytes){value, stray->is_long ? LONG_BYTES : strlen(stray->key)};
+}
+
 /* Has the shard the stray, with its value? */
 static bool has_stray(struct partition *partition, const struct sim_stray *stray)
 {
@@ -44,7 +55,7 @@ static bool has_stray(struct partition *partition, const struct sim_stray *stray
     struct entry entry;
     internal_call_begin(partition, &call);
     bool is_here = open_stray_key(&call, stray, &entry) && entry.exists &&
-                   bytes_equal(entry.meta.payload, bytes_of(stray->key));
+                   bytes_equal(entry.meta.payload, value_of(stray));
     internal_call_end(partition, &call);
     return is_here;
 }
@@ -71,7 +82,7 @@ static bool may_have_strays(const struct partition *partition, uint16_t slot)
 {
     struct arriving arriving = {.slot = slot};
     (void)slot_moves_list(partition->shards.moves, see_target, &arriving);
-    return !arriving.is_coming && stray_moves_is_slot(partition, slot);
+    return !arriving.is_coming && stray_is_slot(partition, slot);
 }
 
 /* Finds a slot in which the shard may have strays. */
@@ -96,33 +107,75 @@ void sim_strays_add(struct sim_strays *strays)
     struct entry entry;
     if (strays->count == SIM_STRAYS_MAX || !choose_slot(strays, shard, stray))
         return;
+    stray->is_long = strays->has_long && sim_random(LONG_EVERY) == 0;
     internal_call_begin(partition, &call);
     bool is_open = open_stray_key(&call, stray, &entry);
     if (is_open)
-        entry_set_payload(&call, &entry, TYPE_STRING, bytes_of(stray->key), 0);
+        entry_set_payload(&call, &entry, TYPE_STRING, value_of(stray), 0);
     stray->ticket = overlay_ticket(partition->overlay);
     internal_call_end(partition, &call);
     if (!is_open)
         return;
     stray->shard = shard;
     stray->is_durable = stray->is_doubtful = false;
+    stray->deletion = (struct sim_deletion){0};
     strays->count++;
     sim_note("stray", stray->slot);
+}
+
+/* Is the batch with this ticket durable, or was it rolled back? */
+static bool has_ended(const struct partition *partition, uint64_t ticket)
+{
+    uint64_t open = overlay_ticket(partition->overlay);
+    return ticket + 1 < open || (ticket < open && !overlay_in_flight(partition->overlay));
 }
 
 /* Is the stray durable at its shard? It becomes doubtful if it was rolled back, or has moved already. */
 static void see_durable(const struct sim_strays *strays, struct sim_stray *stray)
 {
     struct partition *partition = running_partition(strays, stray->shard);
-    if (!partition || stray->is_durable || stray->is_doubtful)
+    if (!partition || stray->is_durable || stray->is_doubtful || stray->deletion.is_begun)
         return;
-    uint64_t open = overlay_ticket(partition->overlay);
-    bool is_in_flight = overlay_in_flight(partition->overlay);
-    bool has_ended = stray->ticket + 1 < open || (stray->ticket < open && !is_in_flight);
-    if (!has_ended)
+    if (!has_ended(partition, stray->ticket))
         return;
     stray->is_durable = has_stray(partition, stray);
     stray->is_doubtful = !stray->is_durable;
+}
+
+/* Deletes the stray at this shard as a client would. */
+static void delete_at_owner(struct partition *partition, unsigned shard, struct sim_stray *stray)
+{
+    struct call call;
+    struct entry entry;
+    internal_call_begin(partition, &call);
+    if (open_stray_key(&call, stray, &entry) && entry.exists) {
+        entry_delete(&call, &entry);
+        stray->deletion = (struct sim_deletion){
+            .is_begun = true, .shard = shard, .ticket = overlay_ticket(partition->overlay)};
+        stray->is_durable = false;
+    }
+    internal_call_end(partition, &call);
+}
+
+/* Deletes the stray, perhaps, if it has come to an owner; and sees whether the deletion is durable. */
+static void tend_deletion(const struct sim_strays *strays, struct sim_stray *stray)
+{
+    struct sim_deletion *deletion = &stray->deletion;
+    for (unsigned shard = 0; shard < strays->cluster->shard_count; shard++) {
+        struct partition *partition = running_partition(strays, shard);
+        if (!partition)
+            continue;
+        if (!deletion->is_begun && shard != stray->shard &&
+            key_put_is_ready(partition, stray->slot) && has_stray(partition, stray) &&
+            sim_random(DELETES_EVERY) == 0)
+            delete_at_owner(partition, shard, stray);
+        else if (deletion->is_begun && shard == deletion->shard && !deletion->is_durable &&
+                 !stray->is_doubtful && has_ended(partition, deletion->ticket)) {
+            deletion->is_durable =
+                slot_is_served(partition, stray->slot) && !has_stray(partition, stray);
+            stray->is_doubtful = !deletion->is_durable;
+        }
+    }
 }
 
 void sim_strays_tend(struct sim_strays *strays, bool at_once)
@@ -131,17 +184,22 @@ void sim_strays_tend(struct sim_strays *strays, bool at_once)
         struct sim_stray *stray = &strays->strays[i];
         struct partition *partition = running_partition(strays, stray->shard);
         see_durable(strays, stray);
+        tend_deletion(strays, stray);
         if (partition && (at_once || (stray->is_durable && sim_random(MOVES_EVERY) == 0)) &&
-            stray_moves_is_slot(partition, stray->slot) && has_stray(partition, stray))
+            stray_is_slot(partition, stray->slot) && has_stray(partition, stray))
             (void)stray_moves_begin(partition->shards.strays.moves, STRAYS_MOVE);
     }
 }
 
 void sim_strays_crashed(struct sim_strays *strays, unsigned shard)
 {
-    for (unsigned i = 0; i < strays->count; i++)
-        if (strays->strays[i].shard == shard && !strays->strays[i].is_durable)
-            strays->strays[i].is_doubtful = true;
+    for (unsigned i = 0; i < strays->count; i++) {
+        struct sim_stray *stray = &strays->strays[i];
+        bool was_added = stray->shard == shard && !stray->is_durable && !stray->deletion.is_begun;
+        bool was_deleted = stray->deletion.is_begun && stray->deletion.shard == shard;
+        if (was_added || (was_deleted && !stray->deletion.is_durable))
+            stray->is_doubtful = true;
+    }
 }
 
 /* At how many shards is the stray, and at how many of these are its slot's keys served? */
@@ -175,9 +233,11 @@ void sim_strays_check(struct sim_strays *strays)
         const struct sim_stray *stray = &strays->strays[i];
         unsigned served;
         unsigned copies = count_copies(strays, stray, &served);
-        if (copies > 1 || (copies == 0 && stray->is_durable))
+        bool is_back = copies && stray->deletion.is_durable;
+        if (copies > 1 || is_back || (copies == 0 && stray->is_durable))
             (void)snprintf(strays->why, sizeof strays->why,
-                           "the stray %s of slot %u was added at shard %u, and is at %u shards",
-                           stray->key, stray->slot, stray->shard, copies);
+                           "the stray %s of slot %u was added at shard %u, %sand is at %u shards",
+                           stray->key, stray->slot, stray->shard,
+                           stray->deletion.is_durable ? "was deleted by a client, " : "", copies);
     }
 }

@@ -3,8 +3,8 @@
  *
  *   sim_strays_add ─► a stray lies at a shard ─► it is durable ─ STRAYS MOVE, while slots move and shards crash ─► it is at the owner
  *
- * A stray that was durable exists until the end, once, and with its value, whatever fails. All functions are called between two
- * steps of the world.
+ * A stray that was durable exists until the end, once, and with its value, whatever fails. Some are deleted as soon as they are at
+ * the owner: once that is durable, the stray is gone for ever. All functions are called between two steps of the world.
  */
 #pragma once
 
@@ -13,18 +13,26 @@
 enum { SIM_STRAYS_MAX = 60 };
 
 struct sim_stray {
-    char key[SIM_NAMES_MAX]; /* its value is its name */
+    char key[SIM_NAMES_MAX];
+    bool is_long; /* it takes several requests */
     uint16_t slot;
     unsigned shard;  /* where it was added */
     uint64_t ticket; /* of the batch with which it becomes durable */
     bool is_durable;
     bool is_doubtful; /* that shard has crashed, or its disk has failed, before it was durable */
+    struct sim_deletion {
+        bool is_begun;
+        bool is_durable;
+        unsigned shard;  /* where it was deleted */
+        uint64_t ticket; /* of the batch with which that becomes durable */
+    } deletion;
 };
 
 struct sim_strays {
     struct sim_cluster *cluster;
     struct sim_stray strays[SIM_STRAYS_MAX];
     unsigned count;
+    bool has_long; /* some are longer than a request between shards may be */
     char why[200]; /* the first failure; empty: none */
 };
 

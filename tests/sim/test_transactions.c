@@ -750,27 +750,29 @@ static uint64_t draw_migration_rate(void)
 
 static void start_cluster(unsigned proxies, enum durability durability)
 {
-    const struct sim_plan plan = {.backends = SHARDS,
-                                  .partitions = 1,
-                                  .proxies = proxies,
-                                  .workers = 1,
-                                  .places = 1,
-                                  .has_secret = true,
-                                  .is_linked = true,
-                                  .active_expire = true,
-                                  .durability = durability,
-                                  .upstream_timeout_ms = 5000,
-                                  .lock_timeout_ms = draw_lock_timeout(),
-                                  .migration_freeze_ms = world.is_prompt ? FREEZE_MS_MAX : 50,
-                                  .migration_rate = draw_migration_rate(),
-                                  .has_one_grant = !world.is_prompt && sim_random(2),
-                                  .has_portions = !world.is_prompt && sim_random(2),
-                                  .transaction_timeout_ms =
-                                      sim_random(2) && !is_about_waits() ? 4000 : NEVER_MS};
+    struct sim_plan plan = {.backends = SHARDS,
+                            .partitions = 1,
+                            .proxies = proxies,
+                            .workers = 1,
+                            .places = 1,
+                            .has_secret = true,
+                            .is_linked = true,
+                            .active_expire = true,
+                            .durability = durability,
+                            .upstream_timeout_ms = 5000,
+                            .lock_timeout_ms = draw_lock_timeout(),
+                            .migration_freeze_ms = world.is_prompt ? FREEZE_MS_MAX : 50,
+                            .migration_rate = draw_migration_rate(),
+                            .has_one_grant = !world.is_prompt && sim_random(2),
+                            .has_portions = !world.is_prompt && sim_random(2),
+                            .transaction_timeout_ms =
+                                sim_random(2) && !is_about_waits() ? 4000 : NEVER_MS};
+    plan.has_short_output = !plan.migration_rate && sim_random(2);
     sim_cluster_start(&world.cluster, &plan);
     sim_bank_init(&world.bank, &world.cluster, durability != DURABILITY_ALWAYS,
                   is_about_waits() ? 2 : 1);
     sim_strays_init(&world.strays, &world.cluster);
+    world.strays.has_long = plan.has_short_output;
     world.bank.trace = sim_options.is_verbose ? stdout : NULL;
     if (world.has_moves && world.has_two_maps)
         claim_by_two_maps();
