@@ -150,7 +150,7 @@ static bool gate_leader(struct call *call)
 static bool gate_disk(struct call *call)
 {
     int err = commit_gate(call->partition->commit, effective_flags(call));
-    if (err == OK)
+    if (err == OK || leader_waits(call))
         return true;
     reject_command(call, error_text((enum error)err));
     return false;
@@ -292,6 +292,6 @@ static bool waits_for_slow_call(const struct call *call)
 
 bool gates_wait(const struct call *call)
 {
-    return waits_for_slots(call) || waits_for_thaw(call) || channel_relay_waits(call) ||
-           waits_for_slow_call(call);
+    return leader_waits(call) || waits_for_slots(call) || waits_for_thaw(call) ||
+           channel_relay_waits(call) || waits_for_slow_call(call);
 }

@@ -28,6 +28,6 @@ uint32_t effective_flags(const struct call *call);
 bool call_may_write(const struct call *call);
 /* Does CLIENT PAUSE WRITE hold the request? As call_may_write, but scripts and functions with the flag no-writes go on. */
 bool call_is_paused_write(const struct call *call);
-/* Must the request wait, although it passed the gates? It waits until the partition has claimed its slots, until no slot that it writes
+/* Must the request wait, although it passed the gates? It waits until the shard has a leader, until the partition has claimed its slots, until no slot that it writes
  * to is frozen, and until the other shards have confirmed PEER_LISTEN (channel_relay.h). */
 bool gates_wait(const struct call *call);

@@ -5,6 +5,7 @@
 #include "backend/dispatch/cluster_gate.h"
 #include "backend/dispatch/gates.h"
 #include "backend/session/session.h"
+#include "shared/clock.h"
 #include "shared/command/keys.h"
 #include "shared/error_code.h"
 
@@ -73,10 +74,18 @@ static const char *refusal_to_lead(struct call *call, uint32_t flags)
     return text;
 }
 
+bool leader_waits(const struct call *call)
+{
+    const struct partition *partition = call->partition;
+    uint32_t flags = effective_flags(call);
+    return partition->copies.is_closed && clock_mono_us() / 1000 < partition->copies.waits_ms &&
+           uses_data(call, flags) && !reads_old_data(call, flags);
+}
+
 bool leader_gate(struct call *call)
 {
     uint32_t flags = effective_flags(call);
-    if (!uses_data(call, flags) || reads_old_data(call, flags))
+    if (!uses_data(call, flags) || reads_old_data(call, flags) || leader_waits(call))
         return true;
     cluster_reject(call, refusal_to_lead(call, flags));
     return false;

@@ -6,11 +6,14 @@
 #include "backend/session/pause.h"
 #include "backend/slots/peering.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+enum { WAITS_MS = 4000 }; /* less than the proxies wait for a reply */
 
 struct leadership {
     struct replica_apply *apply; /* NULL: it was stopped */
@@ -77,12 +80,34 @@ static void take_over(struct partition *partition)
         end_following(partition);
 }
 
+/* Whoever makes this copy a group of its own gets all that it has, also what its group may not have committed. */
+static void want_all(struct partition *partition)
+{
+    struct leadership *leadership = partition->copies.leadership;
+    if (leadership->role.phase == REPLICA_PHASE_SERVING)
+        replica_apply_upto(leadership->apply, leadership->role.committed);
+    else if (partition->copies.is_following)
+        replica_apply_upto(leadership->apply, storage_logged(partition->storage));
+}
+
+/* The last records of a log may still be on their way to the disk. */
+static bool has_all(const struct partition *partition)
+{
+    const struct leadership *leadership = partition->copies.leadership;
+    const struct storage *storage = partition->storage;
+    return !replica_apply_is_behind(leadership->apply) &&
+           (leadership->role.phase == REPLICA_PHASE_SERVING || !partition->copies.is_following ||
+            storage_committed(storage) == storage_written(storage));
+}
+
 static void take_over_when_done(struct partition *partition)
 {
     struct leadership *leadership = partition->copies.leadership;
-    bool is_recovering = commit_follow_is_broken(partition->commit);
-    if (leadership->must_take_over && !replica_apply_is_behind(leadership->apply) &&
-        !is_recovering && commit_is_idle(partition->commit))
+    if (!leadership->must_take_over)
+        return;
+    want_all(partition);
+    if (has_all(partition) && !commit_follow_is_broken(partition->commit) &&
+        commit_is_idle(partition->commit))
         take_over(partition);
 }
 
@@ -96,15 +121,11 @@ static void on_step(struct partition *partition)
 
 /* ---- roles ------------------------------------------------------------------------------------- */
 
-/* Whoever makes this copy a group of its own gets all that it has, also what its group may not have committed. */
-static void want_all(struct partition *partition)
+/* No other copy is known to lead, and this one may. */
+static bool may_lead_soon(const struct replica_role *role)
 {
-    struct leadership *leadership = partition->copies.leadership;
-    leadership->must_take_over = true;
-    if (leadership->role.phase == REPLICA_PHASE_SERVING)
-        replica_apply_upto(leadership->apply, leadership->role.committed);
-    else if (partition->copies.is_following)
-        replica_apply_upto(leadership->apply, storage_written(partition->storage));
+    return role->phase == REPLICA_PHASE_SERVING || role->phase == REPLICA_PHASE_LEADING ||
+           (role->phase == REPLICA_PHASE_FOLLOWING && !role->leader_address[0]);
 }
 
 void leadership_role(void *owner, const struct replica_role *role)
@@ -119,7 +140,7 @@ void leadership_role(void *owner, const struct replica_role *role)
         (role->phase != REPLICA_PHASE_SERVING || role->term != partition->copies.term))
         end_process(partition, "this copy has another role now");
     leadership->role = *role;
-    leadership->must_take_over = false;
+    leadership->must_take_over = is_written_here;
     partition->copies.term = role->term;
     partition->copies.leader = leadership->role.leader_address;
     if (!partition->copies.is_closed)
@@ -127,8 +148,8 @@ void leadership_role(void *owner, const struct replica_role *role)
     if (!is_written_here || role->phase == REPLICA_PHASE_SERVING)
         start_following(partition);
     partition->copies.may_read = partition->copies.is_following && is_copying(role->phase);
-    if (is_written_here)
-        want_all(partition);
+    if (!may_lead_soon(role))
+        partition->copies.waits_ms = 0;
     take_over_when_done(partition);
 }
 
@@ -174,6 +195,7 @@ void leadership_new(struct partition *partition)
     partition->copies.leadership = leadership;
     partition->copies.leader = leadership->role.leader_address;
     partition->copies.is_closed = true;
+    partition->copies.waits_ms = clock_mono_us() / 1000 + WAITS_MS;
     shards_forget(partition);
     if (storage_is_replicated(partition->storage))
         start_following(partition);

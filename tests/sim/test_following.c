@@ -123,17 +123,22 @@ static bool is_answered(void *owner)
     return client->is_answered;
 }
 
+static void send_request(struct client *client, const char *text)
+{
+    client->is_answered = false;
+    client->skip = (struct resp_skip){0};
+    out_printf(stream_out(client->stream), "%s\r\n", text);
+    if (client->is_open)
+        stream_send(client->stream);
+}
+
 /* Appends the reply to those that the client has got. */
 static void ask_more(struct node *node, const char *format, va_list args)
 {
     struct client *client = &node->client;
     char text[512];
     (void)vsnprintf(text, sizeof text, format, args);
-    client->is_answered = false;
-    client->skip = (struct resp_skip){0};
-    out_printf(stream_out(client->stream), "%s\r\n", text);
-    if (client->is_open)
-        stream_send(client->stream);
+    send_request(client, text);
     CHECK(sim_run_until(is_answered, client, STEPS_MAX));
     client->reply[client->len] = 0;
 }
@@ -200,11 +205,10 @@ static void start_node(struct node *node)
         listener_new(node->loop, fd, &options, partition_accept, node->partition);
 }
 
-static void become(enum replica_phase phase, uint64_t committed)
+static void become(enum replica_phase phase, const char *address, uint64_t committed)
 {
     struct replica_role role = {.phase = phase, .term = TERM, .leader = 1, .committed = committed};
-    (void)snprintf(role.leader_address, sizeof role.leader_address, "%s",
-                   phase == REPLICA_PHASE_SERVING ? follower.address : leader.address);
+    (void)snprintf(role.leader_address, sizeof role.leader_address, "%s", address);
     leadership_role(follower.partition, &role);
 }
 
@@ -213,14 +217,19 @@ static uint64_t written(void)
     return storage_written(follower.partition->storage);
 }
 
-static void start_follower(void)
+static void start_copy(void)
 {
     start_node(&follower);
     storage_join_group(follower.partition->storage);
     leadership_new(follower.partition);
-    become(REPLICA_PHASE_FOLLOWING, 0);
-    leadership_committed(follower.partition, written());
     connect_client(&follower);
+}
+
+static void start_follower(void)
+{
+    start_copy();
+    become(REPLICA_PHASE_FOLLOWING, leader.address, 0);
+    leadership_committed(follower.partition, written());
     CHECK(begins(ask(&follower, "READONLY"), "+OK"));
 }
 
@@ -238,7 +247,6 @@ static void crash_follower(void)
     sim_crash_host(follower.host);
     storage_mem_crash(follower.partition->storage);
     end_node(&follower);
-    start_follower();
 }
 
 /* ---- records ----------------------------------------------------------------------------------- */
@@ -384,6 +392,7 @@ static void disturb(void)
     switch (sim_random(6)) {
     case 0:
         crash_follower();
+        start_follower();
         break;
     case 1:
         store_mem_fail_apply(storage_store(follower.partition->storage), 1 + sim_random(3),
@@ -437,19 +446,42 @@ static uint64_t term_of(uint64_t index)
     return header.term;
 }
 
+/* A process that has just started: requests wait until it leads, or another copy does. */
+static void leads_after_a_start(void)
+{
+    crash_follower();
+    start_copy();
+    send_request(&follower.client, "INCR counter");
+    sim_run_for(SECOND_US);
+    CHECK(!follower.client.is_answered);
+    become(REPLICA_PHASE_FOLLOWING, "", 0);
+    sim_run_for(SECOND_US);
+    CHECK(!follower.client.is_answered);
+    write_probe();
+    become(REPLICA_PHASE_SERVING, follower.address, written());
+    CHECK(sim_run_until(is_answered, &follower.client, STEPS_MAX));
+}
+
+static void leads_at_once(void)
+{
+    write_probe();
+    become(REPLICA_PHASE_SERVING, follower.address, written());
+    CHECK(sim_run_until(is_open, NULL, STEPS_MAX));
+    (void)ask(&follower, "INCR counter");
+}
+
 static void leads(void)
 {
-    char count[64], number[64];
-    (void)snprintf(count, sizeof count, "%s", ask(&leader, "DBSIZE"));
+    char number[64];
     (void)ask(&leader, "SET counter 41");
     copy_upto(storage_committed(leader.partition->storage));
-    write_probe();
-    become(REPLICA_PHASE_SERVING, written());
-    CHECK(sim_run_until(is_open, NULL, STEPS_MAX));
-    CHECK(has_added_all(NULL));
     uint64_t before = written();
-    CHECK(begins(ask(&follower, "INCR counter"), ":42"));
-    CHECK(written() == before + 1 && term_of(before + 1) == TERM);
+    if (sim_random(2))
+        leads_after_a_start();
+    else
+        leads_at_once();
+    CHECK(has_added_all(NULL) && begins(follower.client.reply, ":42"));
+    CHECK(written() > before + 1 && term_of(before + 2) == TERM);
     for (unsigned key = 0; key < KEYS; key++) {
         (void)snprintf(number, sizeof number, "%s", ask(&leader, "LLEN l%u", key));
         CHECK(atoi(ask(&follower, "RPUSH l%u x", key) + 1) == atoi(number + 1) + 1);
