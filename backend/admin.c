@@ -69,13 +69,30 @@ static bool is_displaced(const struct server *server, const struct partition *pa
     return true;
 }
 
+/* Is it a copy of a shard that neither serves nor follows? Prints the reason. */
+static bool is_idle_copy(const struct server *server, const struct partition *partition,
+                         struct out *reason)
+{
+    uint64_t sums[LABEL_WORDS_MAX];
+    bool is_found = labels_read(server->process->labelled.partitions, partition->index, sums);
+    if (!is_found || !sums[PARTITION_COPY_IS_IDLE])
+        return false;
+    if (reason)
+        out_printf(reason,
+                   "partition %u is a copy of its shard that neither serves nor follows: see SCREE "
+                   "REPLICAS, and its log\n",
+                   partition->index);
+    return true;
+}
+
 bool admin_is_ready(const struct server *server, struct out *reasons)
 {
     bool is_ready = server_is_ready(server);
     const struct partition *partition;
     for (uint32_t at = 0; (partition = server_next(server, &at));) {
         is_ready &= !is_stuck(server, partition) && !has_lost_slots(server, partition, reasons) &&
-                    !is_displaced(server, partition, reasons);
+                    !is_displaced(server, partition, reasons) &&
+                    !is_idle_copy(server, partition, reasons);
     }
     return is_ready;
 }
@@ -135,6 +152,8 @@ static const char *partition_state(const struct server *server, const struct par
         return "empty";
     if (is_displaced(server, partition, NULL))
         return "elsewhere";
+    if (is_idle_copy(server, partition, NULL))
+        return "idle";
     return found && sums[PARTITION_READONLY] ? "read-only" : "up";
 }
 

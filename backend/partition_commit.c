@@ -80,6 +80,7 @@ static bool read_anew(void *owner)
 static void commit_failed(struct partition *partition, uint64_t ticket)
 {
     metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_FAILURES, 1);
+    leadership_not_logged(partition);
     (void)read_anew(partition); /* commit calls it again before it accepts writes */
     int err = commit_error(partition->commit);
     sessions_release(partition, ticket & 1, err);
@@ -108,7 +109,7 @@ static void on_commit(void *owner, uint64_t ticket, uint64_t index, int err)
     if (err) {
         commit_failed(partition, ticket);
     } else {
-        leadership_logged(partition, index, NULL);
+        leadership_logged(partition, ticket, index);
         hybrid_clock_announce(&partition->batch.hybrid);
         metric_add(partition->metrics.process, METRIC_BACKEND_COMMITS, 1);
         metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,

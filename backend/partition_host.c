@@ -2,9 +2,11 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/partition/founding.h"
 #include "backend/partition_new.h"
 #include "backend/partition_run.h"
 #include "backend/replica/snapshot_install.h"
+#include "backend/replica/snapshot_join.h"
 #include "backend/slots/peering.h"
 #include "shared/check.h"
 #include "shared/log.h"
@@ -107,10 +109,19 @@ bool partition_host_listen(struct partition_host *host, char *error, size_t size
 
 /* ---- tasks ------------------------------------------------------------------------------------- */
 
-/* Called on the partition's thread. */
+/* Called on the replica's thread. */
+static void run_replica_end(struct task *task)
+{
+    struct partition_host_replica *replica = container_of(task, struct partition_host_replica, end);
+    loop_stop(replica->loop);
+}
+
+/* Called on the partition's thread. Its replica has stopped. */
 static void on_partition_stopped(void *owner)
 {
     struct partition_host *host = owner;
+    if (host->replica.loop)
+        loop_post(host->replica.loop, &host->replica.end);
     loop_post(host->options.main, &host->stopped);
     loop_stop(host->loop);
 }
@@ -159,11 +170,16 @@ static struct partition *open_partition(struct partition_host *host, bool *is_da
     return NULL;
 }
 
+/* The files before the partition's storage, and the loop after its replica. */
 static void close_partition(struct partition_host *host, struct partition *partition)
 {
+    snapshot_join_free(host->replica.files);
     partition_free(partition);
     loop_free(host->loop);
     host->loop = NULL;
+    if (host->replica.loop)
+        loop_free(host->replica.loop);
+    host->replica = (struct partition_host_replica){0};
 }
 
 static void show_partition(struct partition_host *host, struct partition *partition)
@@ -188,10 +204,60 @@ bool partition_host_open(struct partition_host *host, const struct partition_hos
     return partition != NULL;
 }
 
+/* founding_options.on_install; called on the partition's thread */
+static void on_files_fetched(void *owner, const char *dir, const struct replica_record *record)
+{
+    struct partition_host *host = owner;
+    (void)dir; /* beside the data: snapshot_install finds it */
+    host->record = *record;
+    loop_post(host->options.main, &host->leave);
+}
+
+static void data_dir(const struct partition_host *host, char dir[PATH_MAX])
+{
+    struct config_snapshot *snapshot = process_settings(host->options.process);
+    (void)snprintf(dir, PATH_MAX, "%s/partition-%u", snapshot->config.data, host->options.index);
+    config_snapshot_unref(snapshot);
+}
+
+static struct snapshot_join *files_new(const struct partition_host *host,
+                                       const struct partition *partition)
+{
+    char dir[PATH_MAX];
+    data_dir(host, dir);
+    const struct snapshot_join_options options = {
+        .loop = host->replica.loop,
+        .storage = partition->storage,
+        .dir = dir,
+        .index = partition->index,
+        .rate = partition->snapshot->config.snapshot_rate_bytes,
+        .free_min = 2 * partition->snapshot->config.store_disk_free_min_bytes,
+    };
+    return snapshot_join_new(&options);
+}
+
+static bool begin_replica(struct partition_host *host, struct partition *partition, char *error,
+                          size_t size)
+{
+    host->replica =
+        (struct partition_host_replica){.loop = loop_new(), .end = {.run = run_replica_end}};
+    host->replica.files = files_new(host, partition);
+    const struct replica_snapshots table = snapshot_join_table(host->replica.files);
+    const struct founding_options options = {.loop = host->replica.loop,
+                                             .snapshots = &table,
+                                             .on_install = on_files_fetched,
+                                             .owner = host};
+    if (!founding_begin(partition, &options, error, size))
+        return false;
+    snapshot_join_use(host->replica.files, partition->copies.replica);
+    return true;
+}
+
 static bool begin_partition(struct partition_host *host, struct partition *partition, char *error,
                             size_t size)
 {
-    (void)host, (void)error, (void)size;
+    if (founding_wants_loop(partition) && !begin_replica(host, partition, error, size))
+        return false;
     peering_configure(partition);
     return true;
 }
@@ -203,6 +269,8 @@ bool partition_host_begin(struct partition_host *host, char *error, size_t size)
 
 void partition_host_start(struct partition_host *host)
 {
+    if (host->replica.loop)
+        host->replica.thread = loop_thread_start(host->replica.loop, "replica", NULL, NULL, host);
     host->thread = loop_thread_start(host->loop, host->partition->name, NULL, NULL, host);
 }
 
@@ -218,6 +286,9 @@ void partition_host_join(struct partition_host *host)
     if (host->thread)
         loop_thread_join(host->thread);
     host->thread = NULL;
+    if (host->replica.thread)
+        loop_thread_join(host->replica.thread);
+    host->replica.thread = NULL;
 }
 
 void partition_host_close(struct partition_host *host)
@@ -230,13 +301,6 @@ void partition_host_close(struct partition_host *host)
 }
 
 /* ---- other files ------------------------------------------------------------------------------- */
-
-static void data_dir(const struct partition_host *host, char dir[PATH_MAX])
-{
-    struct config_snapshot *snapshot = process_settings(host->options.process);
-    (void)snprintf(dir, PATH_MAX, "%s/partition-%u", snapshot->config.data, host->options.index);
-    config_snapshot_unref(snapshot);
-}
 
 /* If the files cannot take the place of the data, the copy goes on with what it has, and will be given files again. */
 static void install_files(const struct partition_host *host, const char *dir)

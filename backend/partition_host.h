@@ -24,6 +24,7 @@
 struct partition;
 struct partition_host;
 struct process;
+struct snapshot_join;
 
 struct partition_host_options {
     struct process *process;
@@ -38,6 +39,14 @@ struct partition_host_options {
     void *owner;
 };
 
+/* What the partition's replica needs, if its data have several copies; else all is zero. */
+struct partition_host_replica {
+    struct loop *loop;
+    struct loop_thread *thread;
+    struct task end; /* posted to the replica's loop, when the replica has stopped */
+    struct snapshot_join *files;
+};
+
 struct partition_host {
     struct partition_host_options options;
     struct partition *partition; /* NULL: it goes on with other files, or has failed */
@@ -45,8 +54,9 @@ struct partition_host {
     struct loop_thread *thread;
     struct task stop;    /* posted to the partition's loop */
     struct task stopped; /* posted back to the main thread */
-    int port;            /* the TCP port that it has; 0: none yet */
-    bool is_stopping;    /* partition_host_stop was called */
+    struct partition_host_replica replica;
+    int port;         /* the TCP port that it has; 0: none yet */
+    bool is_stopping; /* partition_host_stop was called */
     bool has_failed;
     /* of other files: */
     struct task leave;            /* posted to the main thread */

@@ -6,6 +6,7 @@
 #include "backend/context/stats.h"
 #include "backend/keyspace/lock.h"
 #include "backend/partition/connection.h"
+#include "backend/partition/founding.h"
 #include "backend/partition/gauges.h"
 #include "backend/partition/leadership.h"
 #include "backend/partition/refresh.h"
@@ -128,4 +129,5 @@ void partition_close(struct partition *partition)
     partition->shards.peers = NULL;
     close_listeners(partition);
     leadership_free(partition);
+    founding_free(partition);
 }

@@ -191,6 +191,15 @@ static bool set_pairs(struct call *call, uint32_t first, uint64_t version,
     return load_tls(call, first, snapshot);
 }
 
+/* A record counts as a copy's when it is on its disk. */
+static bool keeps_durability(struct call *call, const struct config_snapshot *snapshot)
+{
+    if (!call->partition->copies.replica || snapshot->config.durability == DURABILITY_ALWAYS)
+        return true;
+    set_failed(call, BYTES("durability"), "the copies of this shard need always");
+    return false;
+}
+
 /* Sets the names and values from argv[first] on, all or none. */
 static void change_options(struct call *call, uint32_t first, uint64_t version)
 {
@@ -202,7 +211,7 @@ static void change_options(struct call *call, uint32_t first, uint64_t version)
     if (!check_names(call, first))
         return;
     struct config_snapshot *snapshot = process_config_edit(process);
-    if (!set_pairs(call, first, version, snapshot)) {
+    if (!set_pairs(call, first, version, snapshot) || !keeps_durability(call, snapshot)) {
         process_config_drop(process, snapshot);
         return;
     }

@@ -51,6 +51,11 @@ enum partition_word {
     PARTITION_SLOTS_ORPHANED, /* of these, those that no other shard owns */
     PARTITION_IS_ELSEWHERE,   /* the map has its shard at another address */
     PARTITION_SLOTS_MOVING,   /* being copied, at either side */
+    PARTITION_COPIES,         /* members of its group; 0: its data have one copy */
+    PARTITION_COPIES_UP,      /* of these, those that are connected, itself too */
+    PARTITION_COPY_SERVES,
+    PARTITION_COPY_IS_IDLE, /* it neither serves nor follows */
+    PARTITION_COPY_BEHIND, /* records that it, or the slowest one that follows it, has not applied */
     PARTITION_MEMORY_CLIENTS,
     PARTITION_MEMORY_BATCHES,
     PARTITION_MEMORY_RANKS,

@@ -1,6 +1,7 @@
 #include "backend/partition/background.h"
 
 #include "backend/context/partition.h"
+#include "backend/partition/founding.h"
 #include "backend/partition/leadership.h"
 #include "backend/rank/rank_rebuild.h"
 #include "backend/session/internal_call.h"
@@ -21,5 +22,6 @@ static void rebuild_ranks(struct partition *partition)
 void background_tick(struct partition *partition)
 {
     leadership_tick(partition);
+    founding_tick(partition);
     rebuild_ranks(partition);
 }

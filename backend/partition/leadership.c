@@ -1,6 +1,7 @@
 #include "backend/partition/leadership.h"
 
 #include "backend/context/partition.h"
+#include "backend/partition/founding.h"
 #include "backend/partition/replica_apply.h"
 #include "backend/partition/shards.h"
 #include "backend/session/pause.h"
@@ -176,13 +177,18 @@ void leadership_has_room(struct partition *partition)
         replica_apply_go_on(partition->copies.leadership->apply);
 }
 
-void leadership_logged(struct partition *partition, uint64_t index, const struct members *members)
+void leadership_logged(struct partition *partition, uint64_t ticket, uint64_t index)
 {
     struct replica *replica = partition->copies.replica;
     if (!replica)
         return;
-    replica_logged(replica, index, partition->copies.term, members);
+    replica_logged(replica, index, partition->copies.term, founding_logged(partition, ticket));
     replica_applied(replica, index);
+}
+
+void leadership_not_logged(struct partition *partition)
+{
+    founding_not_logged(partition);
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */

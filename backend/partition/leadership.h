@@ -37,5 +37,7 @@ void leadership_committed(void *owner, uint64_t index);
 void leadership_tick(struct partition *partition);
 /* There may be room in the write buffers again. */
 void leadership_has_room(struct partition *partition);
-/* A batch of this partition is durable, and has this index. `members`: the row of the members that it has written; NULL: none. */
-void leadership_logged(struct partition *partition, uint64_t index, const struct members *members);
+/* The batch with this ticket is durable, and has this index. */
+void leadership_logged(struct partition *partition, uint64_t ticket, uint64_t index);
+/* The batches that were not durable were rolled back. */
+void leadership_not_logged(struct partition *partition);

@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/partition/founding.h"
 #include "backend/session/limits.h"
 #include "backend/session/session.h"
 #include "backend/session/tracking.h"
@@ -30,7 +31,7 @@ void partition_refresh(struct partition *partition)
     if (atomic_load_explicit(&process->config_snapshot_epoch, memory_order_acquire) == old->epoch)
         return;
     const struct config_snapshot *now = partition->snapshot = process_settings(process);
-    if (now->config.durability != old->config.durability)
+    if (now->config.durability != old->config.durability && !partition->copies.replica)
         commit_set_durability(partition->commit, (enum durability)now->config.durability);
     overlay_use_buffers(partition->overlay, now->memory.write_buffer);
     if (now->maxmemory != old->maxmemory)
@@ -43,7 +44,9 @@ void partition_refresh(struct partition *partition)
         close_forbidden(partition);
     if (now->map != old->map || now->peer_tls != old->peer_tls ||
         now->config.peer_timeout_ms != old->config.peer_timeout_ms ||
-        now->config.peer_output_limit_bytes != old->config.peer_output_limit_bytes)
+        now->config.peer_output_limit_bytes != old->config.peer_output_limit_bytes) {
         peering_configure(partition);
+        founding_configure(partition);
+    }
     config_snapshot_unref(old);
 }

@@ -1,0 +1,452 @@
+#include "backend/partition/founding.h"
+
+#include "backend/context/backend_metrics.h"
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/leadership.h"
+#include "backend/peer/peer_set.h"
+#include "backend/replica/replica_figures.h"
+#include "backend/replica/replica_members.h"
+#include "backend/slots/peering.h"
+#include "backend/storage/overlay.h"
+#include "shared/check.h"
+#include "shared/log.h"
+#include "shared/shard_map.h"
+#include "shared/version.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum {
+    WINDOW = 64, /* records that are sent to a copy before it has acknowledged them */
+    PINGS_PER_TIMEOUT = 4,
+    BACKOFF_MIN_MS = 50,
+    BACKOFF_MAX_MS = 1000,
+    OUTSTANDING_MAX = 4096,
+    OUTPUT_BYTES_MIN = 2 << 20, /* a frame of records must fit */
+    RECORDS_OF_AN_EMPTY_STORE = 1,
+};
+
+enum proposal { PROPOSAL_NONE, PROPOSAL_WAITS, PROPOSAL_WRITTEN };
+
+struct founding {
+    struct founding_options options;
+    struct replica_role role;
+    bool has_asked; /* for its group; phase NONE */
+    enum proposal proposal;
+    struct replica_members proposed;
+    uint64_t term;   /* of the proposal */
+    uint64_t ticket; /* of the batch that writes it */
+    char waits[400]; /* why no group is founded, as it was logged last */
+};
+
+/* ---- this copy in the map ---------------------------------------------------------------------- */
+
+/* The shard of the map that this partition is a copy of; NULL: none. */
+static const struct shard *copied_shard(const struct partition *partition)
+{
+    const struct shard_map *map = partition->snapshot->map;
+    char address[PEER_ADDRESS_MAX + 1];
+    peering_address(partition, address, sizeof address);
+    return map ? peer_shard_at(map, address) : NULL;
+}
+
+static bool is_first(const struct partition *partition, const struct shard *shard)
+{
+    char address[PEER_ADDRESS_MAX + 1];
+    peering_address(partition, address, sizeof address);
+    return strcasecmp(shard->addresses[0], address) == 0;
+}
+
+static bool has_nothing(const struct partition *partition)
+{
+    return space_keys_total(partition->spaces) == 0 &&
+           storage_logged(partition->storage) <= RECORDS_OF_AN_EMPTY_STORE;
+}
+
+/* What it is as long as it is of no group. */
+static enum replica_state first_state(const struct partition *partition)
+{
+    const struct shard *shard = copied_shard(partition);
+    if (!shard || is_first(partition, shard))
+        return REPLICA_STATE_NONE;
+    return has_nothing(partition) ? REPLICA_STATE_EMPTY : REPLICA_STATE_DATA;
+}
+
+bool founding_wants_loop(const struct partition *partition)
+{
+    const struct shard *shard = copied_shard(partition);
+    return storage_is_replicated(partition->storage) || (shard && shard->address_count > 1);
+}
+
+/* ---- events of the replica --------------------------------------------------------------------- */
+
+/* Does a copy in this phase neither serve nor follow? */
+static bool is_idle(enum replica_phase phase)
+{
+    return phase != REPLICA_PHASE_FOLLOWING && phase != REPLICA_PHASE_LEADING &&
+           phase != REPLICA_PHASE_SERVING;
+}
+
+static void on_role(void *owner, const struct replica_role *role)
+{
+    struct partition *partition = owner;
+    struct founding *founding = partition->copies.founding;
+    if (role->phase != REPLICA_PHASE_NONE)
+        founding->has_asked = false;
+    founding->role = *role;
+    cell_set(partition->metrics.cell, PARTITION_COPY_IS_IDLE, is_idle(role->phase));
+    leadership_role(partition, role);
+}
+
+static void on_propose(void *owner, uint64_t term, const struct members *members)
+{
+    const struct partition *partition = owner;
+    struct founding *founding = partition->copies.founding;
+    replica_members_set(&founding->proposed, members);
+    founding->term = term;
+    founding->proposal = PROPOSAL_WAITS;
+}
+
+static void pass_files(void *owner, const char *dir, const struct replica_record *record)
+{
+    const struct partition *partition = owner;
+    const struct founding_options *options = &partition->copies.founding->options;
+    options->on_install(options->owner, dir, record);
+}
+
+/* The event is in the log. */
+static void on_failed(void *owner, const char *reason)
+{
+    (void)owner;
+    (void)reason;
+    _exit(1);
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+static struct replica *make_replica(struct partition *partition, char *error, size_t size)
+{
+    static const struct replica_events events = {.on_role = on_role,
+                                                 .on_committed = leadership_committed,
+                                                 .on_propose = on_propose,
+                                                 .on_install = pass_files,
+                                                 .on_failed = on_failed};
+    const struct founding_options *options = &partition->copies.founding->options;
+    const struct backend_config *config = &partition->snapshot->config;
+    char dir[PATH_MAX];
+    (void)snprintf(dir, sizeof dir, "%s/%s", config->data, partition->name);
+    const struct replica_options made = {
+        .loop = options->loop,
+        .home = partition->loop,
+        .storage = partition->storage,
+        .dir = dir,
+        .run_id = partition->process->run_id,
+        .version = SCREE_VERSION,
+        .thread = partition->index,
+        .metrics = metrics_new(),
+        .labels = partition->process->labelled.links,
+        .election_us = config->election_timeout_ms * 1000,
+        .window = WINDOW,
+        .state = first_state(partition),
+        .snapshots = *options->snapshots,
+    };
+    return replica_new(&made, &events, partition, error, size);
+}
+
+bool founding_begin(struct partition *partition, const struct founding_options *options,
+                    char *error, size_t size)
+{
+    if (!founding_wants_loop(partition))
+        return true;
+    if (!partition->snapshot->config.replicas) {
+        (void)snprintf(error, size, "%s: its data are one of several copies: set replicas = yes",
+                       partition->name);
+        return false;
+    }
+    struct founding *founding = calloc(1, sizeof *founding);
+    CHECK(founding);
+    founding->options = *options;
+    partition->copies.founding = founding;
+    cell_set(partition->metrics.cell, PARTITION_COPY_IS_IDLE, 1);
+    leadership_new(partition);
+    partition->copies.replica = make_replica(partition, error, size);
+    if (partition->copies.replica)
+        founding_configure(partition);
+    return partition->copies.replica != NULL;
+}
+
+void founding_free(struct partition *partition)
+{
+    free(partition->copies.founding);
+    partition->copies.founding = NULL;
+}
+
+static struct peer_options link_options(const struct backend_config *config)
+{
+    uint64_t output = config->peer_output_limit_bytes;
+    return (struct peer_options){
+        .connect_timeout_ms = config->peer_timeout_ms,
+        .timeout_ms = config->peer_timeout_ms,
+        .ping_ms = config->peer_timeout_ms / PINGS_PER_TIMEOUT,
+        .backoff_min_ms = BACKOFF_MIN_MS,
+        .backoff_max_ms = BACKOFF_MAX_MS,
+        .output_max = output < OUTPUT_BYTES_MIN ? OUTPUT_BYTES_MIN : output,
+        .requests_max = OUTSTANDING_MAX,
+    };
+}
+
+void founding_configure(struct partition *partition)
+{
+    const struct config_snapshot *snapshot = partition->snapshot;
+    const struct shard *shard = copied_shard(partition);
+    char address[PEER_ADDRESS_MAX + 1];
+    if (!partition->copies.replica)
+        return;
+    peering_address(partition, address, sizeof address);
+    struct replica_settings to = {
+        .links = {.shard = shard ? shard->name : "",
+                  .address = address,
+                  .secret = snapshot->config.secret,
+                  .secret_previous = snapshot->config.secret_previous,
+                  .tls = snapshot->peer_tls,
+                  .options = link_options(&snapshot->config)},
+        .epoch = snapshot->map ? snapshot->map->epoch : 0,
+    };
+    for (size_t i = 0; shard && i < shard->address_count && i < SHARD_ADDRESSES_MAX; i++)
+        to.links.addresses[to.links.address_count++] = shard->addresses[i];
+    replica_configure(partition->copies.replica, &to);
+}
+
+/* ---- founding ---------------------------------------------------------------------------------- */
+
+/* Why no group may be founded beside the copy that has said this, whatever the operator says; NULL: one may. */
+static const char *forbids(const struct replica_place *place)
+{
+    switch (place->state) {
+    case REPLICA_STATE_MEMBER:
+        return "is a member of a group: it would be founded twice";
+    case REPLICA_STATE_LOST:
+        return "has lost what it had promised to a group (replica_lost in its log): remove its "
+               "directory when its data are not needed";
+    default:
+        return NULL;
+    }
+}
+
+/* Why the first address waits for this copy; NULL: it need not. */
+static const char *delays(const struct replica_place *place)
+{
+    if (!place->is_heard)
+        return "does not answer";
+    if (place->state == REPLICA_STATE_DATA)
+        return "has keys: remove its directory, or put it first in the map";
+    return forbids(place);
+}
+
+typedef const char *judge_fn(const struct replica_place *place);
+
+/* The first objection to founding, as an error text; empty: there is none. */
+static void find_objection(const struct partition *partition, const struct replica_figures *figures,
+                           judge_fn *judge, char *text, size_t size)
+{
+    const struct shard *shard = copied_shard(partition);
+    *text = 0;
+    if (!shard) {
+        (void)snprintf(text, size, "the shard map has no shard with this address");
+        return;
+    }
+    if (!is_first(partition, shard)) {
+        (void)snprintf(text, size,
+                       "its store has keys, and %s is the first address of shard %s, which founds "
+                       "the group: remove this copy's directory, or put it first in the map",
+                       shard->addresses[0], shard->name);
+        return;
+    }
+    for (unsigned i = 0; i < figures->place_count && !*text; i++) {
+        const struct replica_place *place = &figures->places[i];
+        const char *reason = place->is_own ? NULL : judge(place);
+        if (reason)
+            (void)snprintf(text, size, "the copy at %s %s", place->address, reason);
+    }
+}
+
+/* Logs why no group is founded, when the reason is a new one. */
+static void note_waits(struct partition *partition, const char *reason)
+{
+    struct founding *founding = partition->copies.founding;
+    if (strcmp(founding->waits, reason) == 0)
+        return;
+    (void)snprintf(founding->waits, sizeof founding->waits, "%s", reason);
+    if (*reason)
+        log_event(LOG_WARN, "founding_waits", "partition=%u reason=" LOG_QUOTED, partition->index,
+                  reason);
+}
+
+static const char *make_group(struct partition *partition, bool is_forced)
+{
+    const char *error = replica_make_group(partition->copies.replica, is_forced);
+    partition->copies.founding->has_asked = !error;
+    if (!error)
+        log_event(LOG_WARN, "group_founded", "partition=%u forced=%d", partition->index, is_forced);
+    return error;
+}
+
+static void found_when_it_may(struct partition *partition)
+{
+    const struct founding *founding = partition->copies.founding;
+    struct replica_figures figures;
+    char reason[sizeof founding->waits];
+    if (founding->role.phase != REPLICA_PHASE_NONE || founding->has_asked ||
+        founding->proposal != PROPOSAL_NONE)
+        return;
+    replica_figures(partition->copies.replica, &figures);
+    if (!figures.place_count)
+        return; /* the replica is starting */
+    find_objection(partition, &figures, delays, reason, sizeof reason);
+    note_waits(partition, reason);
+    if (!*reason)
+        (void)make_group(partition, false);
+}
+
+/* ---- proposals --------------------------------------------------------------------------------- */
+
+/* A proposal is of the term in which it is written, by a copy that leads or founds. */
+static bool may_write_members(const struct partition *partition)
+{
+    const struct partition_copies *copies = &partition->copies;
+    const struct replica_role *role = &copies->founding->role;
+    bool is_its_turn = role->phase == REPLICA_PHASE_SERVING ? !copies->is_closed
+                                                            : role->phase == REPLICA_PHASE_NONE;
+    return is_its_turn && !copies->is_following && role->term == copies->founding->term &&
+           !commit_is_failed(partition->commit, NULL);
+}
+
+static void write_members(struct partition *partition)
+{
+    struct founding *founding = partition->copies.founding;
+    struct arena arena;
+    arena_init(&arena);
+    storage_join_group(partition->storage);
+    overlay_put(partition->overlay, CF_SYSTEM, BYTES(SYSTEM_MEMBERS),
+                members_row_write(&arena, &founding->proposed.named));
+    overlay_set_members(partition->overlay);
+    arena_fini(&arena);
+    founding->ticket = overlay_ticket(partition->overlay);
+    founding->proposal = PROPOSAL_WRITTEN;
+}
+
+/* ---- metrics ------------------------------------------------------------------------------------- */
+
+static uint64_t missing_records(uint64_t have, uint64_t all)
+{
+    return all > have ? all - have : 0;
+}
+
+/* Records that the slowest connected member has not applied. */
+static uint64_t slowest_lacks(const struct replica_figures *figures)
+{
+    uint64_t most = 0;
+    for (unsigned i = 0; i < figures->count; i++) {
+        uint64_t lacks = missing_records(figures->of[i].applied, figures->committed);
+        if (figures->of[i].is_up && lacks > most)
+            most = lacks;
+    }
+    return most;
+}
+
+static void show_copies(const struct partition *partition)
+{
+    struct metric_cell *cell = partition->metrics.cell;
+    struct replica_figures figures;
+    unsigned up = 0;
+    replica_figures(partition->copies.replica, &figures);
+    for (unsigned i = 0; i < figures.count; i++)
+        up += figures.of[i].is_up;
+    bool serves = figures.phase == REPLICA_PHASE_SERVING;
+    cell_set(cell, PARTITION_COPIES, figures.count);
+    cell_set(cell, PARTITION_COPIES_UP, up);
+    cell_set(cell, PARTITION_COPY_SERVES, serves);
+    cell_set(cell, PARTITION_COPY_BEHIND,
+             serves ? slowest_lacks(&figures)
+                    : missing_records(storage_committed(partition->storage), figures.committed));
+}
+
+void founding_tick(struct partition *partition)
+{
+    struct founding *founding = partition->copies.founding;
+    if (!founding)
+        return;
+    if (founding->proposal == PROPOSAL_WAITS && founding->role.term > founding->term)
+        founding->proposal = PROPOSAL_NONE; /* of an earlier leader */
+    if (founding->proposal == PROPOSAL_WAITS && may_write_members(partition))
+        write_members(partition);
+    found_when_it_may(partition);
+    show_copies(partition);
+}
+
+const struct members *founding_logged(struct partition *partition, uint64_t ticket)
+{
+    struct founding *founding = partition->copies.founding;
+    if (!founding || founding->proposal != PROPOSAL_WRITTEN || founding->ticket != ticket)
+        return NULL;
+    founding->proposal = PROPOSAL_NONE;
+    return &founding->proposed.named;
+}
+
+void founding_not_logged(struct partition *partition)
+{
+    struct founding *founding = partition->copies.founding;
+    if (founding && founding->proposal == PROPOSAL_WRITTEN)
+        founding->proposal = PROPOSAL_WAITS;
+}
+
+/* ---- the operator ------------------------------------------------------------------------------ */
+
+const char *founding_found(struct partition *partition)
+{
+    struct founding *founding = partition->copies.founding;
+    struct replica_figures figures;
+    if (!founding)
+        return "the shard has one copy";
+    if (founding->role.phase != REPLICA_PHASE_NONE || founding->has_asked)
+        return replica_make_group(partition->copies.replica, false);
+    replica_figures(partition->copies.replica, &figures);
+    find_objection(partition, &figures, forbids, founding->waits, sizeof founding->waits);
+    return *founding->waits ? founding->waits : make_group(partition, false);
+}
+
+/* Does another copy lead, as far as this one has heard? Its last writes would be lost. */
+static bool is_led(const struct partition *partition)
+{
+    struct replica_figures figures;
+    replica_figures(partition->copies.replica, &figures);
+    for (unsigned i = 0; i < figures.count; i++)
+        if (figures.of[i].id == figures.leader && figures.of[i].is_up)
+            return true;
+    return false;
+}
+
+const char *founding_force(struct partition *partition)
+{
+    const struct founding *founding = partition->copies.founding;
+    if (!founding)
+        return "the shard has one copy";
+    if (founding->role.phase == REPLICA_PHASE_SERVING || founding->has_asked)
+        return "this copy serves already, or is about to";
+    if (is_led(partition))
+        return "the copy that leads is connected: stop it first, or its last writes are lost";
+    return make_group(partition, true);
+}
+
+const struct replica_role *founding_role(const struct partition *partition)
+{
+    return &partition->copies.founding->role;
+}
