@@ -337,23 +337,6 @@ static void print_stats(const struct call *call, struct out *out)
                stats->errors_total);
 }
 
-static void print_replication(const struct call *call, struct out *out)
-{
-    out_printf(out,
-               "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_"
-               "replid:%s\r\n",
-               call->partition->process->run_id);
-    out_printf(
-        out,
-        "master_replid2:0000000000000000000000000000000000000000\r\nmaster_repl_offset:%" PRIu64
-        "\r\n",
-        call->partition->batch.index);
-    out_printf(out,
-               "second_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:%" PRId64 "\r\n"
-               "repl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n",
-               config_snapshot_number(call->partition->snapshot, "repl-backlog-size"));
-}
-
 static void print_times(struct out *out, int who, const char *suffix)
 {
     struct rusage usage;
@@ -522,7 +505,7 @@ static const struct section {
     {"Stats", "stats", BY_DEFAULT, print_stats,
      "pubsub_channels pubsub_patterns pubsubshard_channels tracking_total_keys "
      "tracking_total_items tracking_total_prefixes"},
-    {"Replication", "replication", BY_DEFAULT, print_replication,
+    {"Replication", "replication", BY_DEFAULT, info_replication,
      "role connected_slaves master_failover_state"},
     {"CPU", "cpu", BY_DEFAULT, print_cpu, NULL},
     {"Modules", "modules", BY_DEFAULT, print_modules, EVERY_FIELD},

@@ -7,6 +7,7 @@
 #include "shared/out.h"
 
 void info_persistence(const struct call *call, struct out *out);
+void info_replication(const struct call *call, struct out *out);
 void info_rocksdb(const struct call *call, struct out *out);
 void info_transactions(const struct call *call, struct out *out);
 /* May the keys of all databases be counted? False: the command waits for a transaction over shards. */

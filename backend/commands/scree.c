@@ -10,6 +10,7 @@
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/peer/peer_set.h"
+#include "backend/replica/replica.h"
 #include "backend/script/script.h"
 #include "backend/session/session.h"
 #include "backend/session/waits.h"
@@ -202,6 +203,29 @@ void cmd_scree_peer(struct call *call)
     reply_bulk(
         &call->reply,
         (struct bytes){identity, peer_set_identity(call->partition->shards.peers, identity)});
+}
+
+/* SCREE REPLICA protocol shard identity: another copy of the shard connects to this one. The connection is handed over after the reply
+ * was written (connection.c). */
+void cmd_scree_replica(struct call *call)
+{
+    struct session *session = call->session;
+    const struct replica *replica = call->partition->copies.replica;
+    struct peer_identity peer;
+    const char *error = "ERR this partition has no copies, or is stopping";
+    char identity[PEER_IDENTITY_MAX];
+    bool is_open = replica && !call->partition->thread.is_stopping && !session->peer;
+    if (!is_open ||
+        !replica_admit(replica, call->argv[2], call->argv[3], call->argv[4], &peer, &error)) {
+        log_event(LOG_WARN, "peer_refused", "from=%s reason=" LOG_QUOTED,
+                  stream_peer(session->stream), error);
+        call_error_text(call, error);
+        return;
+    }
+    session->peer = malloc(sizeof peer);
+    CHECK(session->peer);
+    *session->peer = peer;
+    reply_bulk(&call->reply, (struct bytes){identity, replica_identity(replica, identity)});
 }
 
 /* SCREE USE namespace db [slot-rule]. */

@@ -220,21 +220,13 @@ void cmd_shutdown(struct call *call)
     session_end(call->session);
 }
 
-/* ---- TIME, ROLE, WAIT, modules ---- */
+/* ---- TIME, WAIT, modules ---- */
 
 void cmd_time(struct call *call)
 {
     reply_array(&call->reply, 2);
     reply_bulk_int(&call->reply, (int64_t)(call->now_us / 1000000));
     reply_bulk_int(&call->reply, (int64_t)(call->now_us % 1000000));
-}
-
-void cmd_role(struct call *call)
-{
-    reply_array(&call->reply, 3);
-    reply_bulk_text(&call->reply, "master");
-    reply_int(&call->reply, 0);
-    reply_array(&call->reply, 0);
 }
 
 /* Checks the timeout, which has no further effect, because there are no replicas to wait for. */

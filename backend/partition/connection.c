@@ -7,8 +7,8 @@
 #include "backend/dispatch/dispatch.h"
 #include "backend/dispatch/slow_call.h"
 #include "backend/dispatch/suspend.h"
+#include "backend/partition/adopt.h"
 #include "backend/partition/refresh.h"
-#include "backend/peer/peer_set.h"
 #include "backend/session/monitor.h"
 #include "backend/session/push_message.h"
 #include "backend/session/reply_stream.h"
@@ -381,7 +381,7 @@ static size_t keep_unread(struct session *session, size_t len)
     return len;
 }
 
-/* Turns the connection into a peer link, after the reply to SCREE PEER. Returns the bytes used. */
+/* Turns the connection into a peer link, after the reply to SCREE PEER or SCREE REPLICA. Returns the bytes used. */
 static size_t hand_to_peers(struct session *session, size_t used, size_t len)
 {
     struct partition *partition = session->partition;
@@ -393,7 +393,7 @@ static size_t hand_to_peers(struct session *session, size_t used, size_t len)
     struct peer_identity *peer = session->peer;
     session->peer = NULL;
     connection_free(session);
-    peer_set_adopt_stream(partition->shards.peers, stream, peer);
+    adopt_stream(partition, stream, peer);
     free(peer);
     return used;
 }

@@ -127,6 +127,8 @@ bool replica_may_serve(const struct replica *replica, uint64_t now_us);
 /* Checks the words of SCREE REPLICA, with which another copy connects; else *error is an error reply without its '-'. */
 bool replica_admit(const struct replica *replica, struct bytes protocol, struct bytes shard,
                    struct bytes identity, struct peer_identity *peer, const char **error);
+/* Is this copy of the shard, by the map? */
+bool replica_is_of_shard(const struct replica *replica, const char *shard);
 /* The reply to it. */
 size_t replica_identity(const struct replica *replica, char to[PEER_IDENTITY_MAX]);
 /* Takes ownership of the stream of an admitted copy: it moves to the replica's loop. May be called inside the stream's on_data. */

@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct arrival {
     struct replica_letter letter;
@@ -104,6 +105,11 @@ bool replica_admit(const struct replica *replica, struct bytes protocol, struct 
     *error = "ERR this backend's address is not in its shard map: check advertise-host and "
              "advertise-port";
     return false;
+}
+
+bool replica_is_of_shard(const struct replica *replica, const char *shard)
+{
+    return strcmp(replica->home.self.shard, shard) == 0;
 }
 
 size_t replica_identity(const struct replica *replica, char to[PEER_IDENTITY_MAX])
