@@ -1,0 +1,212 @@
+#!/usr/bin/python3
+"""Warm copies: each copy of a shard has all that its leader has acknowledged, and can take its place."""
+
+import shutil
+
+from support.cluster import Cluster
+from support.copies import Copies
+from support.harness import Suite, check, check_equal, sized, wait_for
+from support.resp import ReplyError
+
+suite = Suite(__doc__)
+KEYS = sized(2000, long=200000)
+
+
+def load(connection, prefix, count=KEYS, size=100):
+    """Strings, and a collection of each kind."""
+    for first in range(0, count, 500):
+        words = [word for i in range(first, min(first + 500, count))
+                 for word in ('{%s}:%d' % (prefix, i), 'v%d' % i + 'x' * size)]
+        check_equal(connection.get('MSET', *words), b'OK')
+    connection.get('RPUSH', prefix + ':list', *range(100))
+    connection.get('SADD', prefix + ':set', *range(100))
+    connection.get('ZADD', prefix + ':zset', *[word for i in range(100) for word in (i, 'm%d' % i)])
+    connection.get('HSET', prefix + ':hash', *[word for i in range(100) for word in ('f%d' % i, i)])
+
+
+def contents(connection, prefix, count=KEYS):
+    """What load() has written, as it is now, by kind."""
+    strings = []
+    for first in range(0, count, 500):
+        strings += connection.get('MGET', *['{%s}:%d' % (prefix, i) for i in range(first, min(first + 500, count))])
+    return {'strings': strings, 'list': connection.get('LRANGE', prefix + ':list', 0, -1),
+            'set': connection.get('SMEMBERS', prefix + ':set'), 'hash': connection.get('HGETALL', prefix + ':hash'),
+            'zset': connection.get('ZRANGE', prefix + ':zset', 0, -1, 'WITHSCORES'), 'keys': connection.get('DBSIZE')}
+
+
+def check_equal_copies(copies, prefix='key'):
+    copies.wait_follows(*copies.order[1:])
+    with copies.leader() as leader:
+        want = contents(leader, prefix)
+    for index in copies.order[1:]:
+        with copies.reader(index) as reader:
+            wait_for(lambda: reader.get('DBSIZE') == want['keys'], 'copy %d to count the keys' % index)
+            got = contents(reader, prefix)
+            for kind in want:
+                check_equal(got[kind], want[kind], '%s of copy %d' % (kind, index))
+
+
+# ---- maps ----------------------------------------------------------------------------------------------------------
+
+def refused_start(copies, **options):
+    """The reason why the first backend does not start with these options."""
+    backend = copies.backends[0]
+    backend.options = {'backend': dict(backend.options['backend'], **options)}
+    backend.write_config()
+    copies.write_shards()
+    backend.spawn()
+    check_equal(backend.wait_exit(), 1, 'exit code')
+    backend.child = None
+    return backend.log().decode().splitlines()[-1]
+
+
+@suite.case('a shard with several addresses is refused by a backend that cannot be a copy, with the reason')
+def _(run):
+    cluster = Copies(proxies=0)
+    try:
+        for option, value, reason in (('replicas', 'no', 'its copies need replicas = yes'),
+                                      ('durability', 'everysec', 'its copies need durability = always')):
+            line = refused_start(cluster, **{'replicas': 'yes', 'durability': 'always', option: value})
+            check('start_failed' in line and 'shards: shard a has 3 addresses, so ' + reason in line, line)
+    finally:
+        shutil.rmtree(cluster.folder, ignore_errors=True)
+
+
+@suite.case('two partitions of one process are no copies of one shard')
+def _(run):
+    cluster = Cluster(backends=1, partitions=2, proxies=0, linked=True, backend_options={'backend': {'replicas': 'yes'}})
+    try:
+        backend = cluster.backends[0]
+        with open(cluster.shards_path, 'w') as file:
+            file.write('[map]\nepoch = 1\n[shard a]\nslots = 0-16383\naddress = %s\n'
+                       % ' '.join('%s:%d' % address[:2] for address in backend.addresses))
+        backend.write_config()
+        backend.spawn()
+        check_equal(backend.wait_exit(), 1, 'exit code')
+        backend.child = None
+        check('shard a has two addresses of this process' in backend.log_tail(1), backend.log_tail(1))
+    finally:
+        shutil.rmtree(cluster.folder, ignore_errors=True)
+
+
+@suite.case('a reload that gives a shard of a backend without copies a second address is refused, and the old map stays')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.partition(0) as partition:
+        backend, (host, port) = cluster.backends[0], cluster.shard_addresses()[0][1]
+        text = cluster.shards_text().replace('address = %s:%d' % (host, port), 'address = %s:%d %s:1' % (host, port, host))
+        with open(cluster.shards_path, 'w') as file:
+            file.write(text)
+        backend.signal(1)
+        wait_for(lambda: b'reload_refused' in backend.log(), 'the reload to be refused')
+        check(b'so its copies need replicas = yes' in backend.log(), 'the reason')
+        check_equal(partition.get('SET', cluster.key_on(0), 'v'), b'OK')
+
+
+# ---- copies --------------------------------------------------------------------------------------------------------
+
+@suite.case('copies that join have all that the leader has, show it to clients, and refuse writes')
+def _(run):
+    with Copies() as copies:
+        with copies.leader() as leader:
+            load(leader, 'key')
+        check_equal_copies(copies)
+        wait_for(lambda: copies.info(0)['connected_slaves'] == '2', 'both copies to be connected')
+        master = copies.info(0)
+        check_equal(master['role'], 'master')
+        check('state=online' in master['slave0'], master['slave0'])
+        host, port = copies.backends[0].addresses[0][:2]
+        for index in (1, 2):
+            wait_for(lambda: copies.info(index)['master_link_status'] == 'up', 'copy %d to be connected' % index)
+            slave = copies.info(index)
+            check_equal([slave['role'], slave['master_host'], slave['master_port']], ['slave', host, str(port)])
+            with copies.reader(index) as reader:
+                check_equal(reader.get('ROLE')[:4], [b'slave', host.encode(), port, b'connected'])
+                for words in (['SET', '{key}:1', 'w'], ['DEL', '{key}:1'], ['EVAL', "redis.call('SET', KEYS[1], 1)", 1, '{key}:1']):
+                    check(isinstance(reader.get(*words), ReplyError), 'a copy has executed %r' % (words,))
+                check_equal(reader.get('GET', '{key}:1'), b'v1' + b'x' * 100)
+        with copies.leader() as leader:
+            role = leader.get('ROLE')
+            check_equal([role[0], len(role[2])], [b'master', 2])
+        with copies.connect() as client:
+            check_equal(client.get('GET', '{key}:1'), b'v1' + b'x' * 100)
+            check(str(client.get('SCREE', 'REPLICAS', 'FORCE')).startswith('ERR connect to the copy itself'), 'FORCE through a proxy')
+
+
+@suite.case('a copy that was killed, or away for a while, goes on where it was; the leader serves without it')
+def _(run):
+    with Copies() as copies:
+        with copies.leader() as leader:
+            load(leader, 'key')
+            copies.wait_follows(1, 2)
+            copies.backends[1].kill9()
+            load(leader, 'later')
+        check_equal(copies.info(0)['connected_slaves'], '1')
+        copies.backends[1].start()
+        check_equal_copies(copies, 'later')
+        check(b'snapshot' not in copies.backends[1].log().split(b'started version')[-1], 'the copy has fetched all files again')
+
+
+@suite.case('a leader that is killed serves again when it has started, and loses nothing that it has acknowledged')
+def _(run):
+    with Copies() as copies:
+        with copies.leader() as leader:
+            load(leader, 'key')
+        copies.backends[0].kill9()
+        copies.backends[0].start()
+        copies.wait_serves(0)
+        with copies.leader() as leader:
+            check_equal(leader.get('GET', '{key}:7'), b'v7' + b'x' * 100)
+            load(leader, 'later')
+        check_equal_copies(copies, 'later')
+
+
+@suite.case('a copy that is forced takes the place of a lost leader, and the old one, when it comes back, serves nothing')
+def _(run):
+    with Copies() as copies:
+        with copies.leader() as leader:
+            load(leader, 'key')
+        copies.wait_follows(1, 2)
+        with copies.copy(1) as connection:
+            check(str(connection.get('SCREE', 'REPLICAS', 'FORCE')).startswith('ERR the copy that leads is connected'), 'the leader lives')
+        copies.backends[0].kill9()
+        copies.force(1)
+        with copies.leader() as leader, copies.connect() as client:
+            check_equal(leader.get('GET', '{key}:7'), b'v7' + b'x' * 100)
+            load(leader, 'later')
+            wait_for(lambda: client.get('SET', 'new', '1') == b'OK', 'the proxy to use the new map')
+        copies.backends[0].spawn()
+        copies.wait_phase(0, 'overtaken')
+        with copies.reader(0) as old:
+            check(isinstance(old.get('GET', '{key}:7'), ReplyError), 'the old leader serves')
+
+
+# ---- founding ------------------------------------------------------------------------------------------------------
+
+@suite.case('a group is founded when all other addresses answer that they are of none, or by the operator; never twice')
+def _(run):
+    copies = Copies(proxies=0)
+    copies.write_shards()
+    try:
+        copies.start_retrying(copies.backends[0])
+        copies.start_retrying(copies.backends[1])
+        wait_for(lambda: b'founding_waits' in copies.backends[0].log(), 'the reason in the log')
+        check_equal(copies.phase(0), 'none')
+        with copies.leader() as leader:
+            check(isinstance(leader.get('SET', 'k', 'v'), ReplyError), 'a copy of no group has executed SET')
+            check_equal(leader.get('SCREE', 'REPLICAS', 'FOUND'), b'OK')
+            copies.wait_serves(0)
+            check_equal(leader.get('SET', 'k', 'v'), b'OK')
+            check(str(leader.get('SCREE', 'REPLICAS', 'FOUND')).startswith('ERR this copy is of a group already'), 'a second group')
+        copies.wait_follows(1)
+        copies.backends[0].kill9()
+        shutil.rmtree(copies.backends[0].data)
+        copies.backends[0].start()
+        wait_for(lambda: b'is a member of a group' in copies.backends[0].log(), 'the founder to find the group that is there')
+        with copies.leader() as leader:
+            check(str(leader.get('SCREE', 'REPLICAS', 'FOUND')).startswith('ERR the copy at '), 'a second group')
+    finally:
+        copies.abandon_quietly()
+
+
+if __name__ == '__main__':
+    suite.main()

@@ -1,0 +1,113 @@
+"""copies.py - a shard with several copies, for tests: one backend each, one of which serves.
+
+    with Copies() as copies:
+        copies.leader().call('SET', 'k', 'v')
+        copies.backends[0].kill9()
+        copies.force(1)                          # backend 1 goes on alone, and the map names it first
+
+         proxy 0 ── map: the first address ──► backend 0 (serves) ── log ──► backend 1, backend 2 (follow)
+"""
+
+import contextlib
+import shutil
+
+from support.cluster import Cluster, with_option
+from support.harness import PATIENCE, check_equal, wait_for
+from support.resp import Closed, Connection, ReplyError
+
+
+def fields(line):
+    """'a=1 b=2' as {'a': '1', 'b': '2'}"""
+    return dict(word.split('=', 1) for word in line.decode().split())
+
+
+class Copies(Cluster):
+    """A Cluster of one shard. `order`: the backends whose addresses the map has, in its order."""
+
+    def __init__(self, copies=3, backend_options=None, **options):
+        backend_options = with_option(backend_options, 'backend', 'replicas', 'yes')
+        for name, value in {'replica-reads': 'stale', 'peer-timeout': '2s'}.items():
+            backend_options = with_option(backend_options, 'backend', name, value)
+        super().__init__(backends=copies, partitions=1, linked=True, slots=['0-16383'], backend_options=backend_options, **options)
+        self.order = list(range(copies))
+
+    def shards_text(self, slots=None):
+        self.epoch += 1
+        addresses = ' '.join('%s:%d' % self.backends[i].addresses[0][:2] for i in self.order)
+        return '[map]\nepoch = %d\n[shard a]\nslots = 0-16383\naddress = %s\n' % (self.epoch, addresses)
+
+    def wait_linked(self):
+        self.wait_serves(self.order[0])
+
+    # -- one copy
+
+    def copy(self, index, timeout=PATIENCE):
+        """A connection to a copy itself."""
+        return Connection(self.backends[index].addresses[0], timeout)
+
+    def reader(self, index):
+        """A connection that may read old data."""
+        connection = self.copy(index)
+        check_equal(connection.get('READONLY'), b'OK')
+        return connection
+
+    def leader(self):
+        return self.copy(self.order[0])
+
+    def info(self, index):
+        """The replication section of INFO."""
+        with self.copy(index) as connection:
+            lines = connection.get('INFO', 'replication').decode().split('\r\n')
+        return dict(line.split(':', 1) for line in lines if ':' in line)
+
+    def replicas(self, index):
+        """SCREE REPLICAS: the fields of the partition, and a list of those of the copies."""
+        with self.copy(index) as connection:
+            lines = [fields(line) for line in connection.get('SCREE', 'REPLICAS')]
+        return lines[0], lines[1:]
+
+    def phase(self, index):
+        with contextlib.suppress(OSError, Closed, IndexError):  # a copy closes all when it installs files
+            return self.replicas(index)[0]['phase']
+        return None
+
+    # -- waiting
+
+    def wait_serves(self, index):
+        def serves():
+            with contextlib.suppress(OSError, Closed), self.copy(index) as connection:
+                return not isinstance(connection.get('EXISTS', 'k'), ReplyError)
+            return False
+        wait_for(serves, 'copy %d to serve' % index, pause=0.05)
+
+    def wait_phase(self, index, phase):
+        wait_for(lambda: self.phase(index) == phase, 'copy %d to be %s' % (index, phase), pause=0.05)
+
+    def wait_follows(self, *indexes):
+        """Waits until these copies have applied what the leader has."""
+        for index in indexes:
+            wait_for(lambda: self.phase(index) == 'following' and self.applied(index) >= self.applied(self.order[0]),
+                     'copy %d to have all' % index, pause=0.05)
+
+    def applied(self, index):
+        return int(self.replicas(index)[0]['applied'])
+
+    # -- the operator
+
+    def force(self, index):
+        """The leader is lost: this copy goes on alone, and a new map names it first."""
+        with self.copy(index) as connection:
+            wait_for(lambda: not str(connection.get('SCREE', 'REPLICAS', 'FORCE')).startswith('ERR the copy that leads is connected'),
+                     'the link to the leader to break', pause=0.05)
+        self.wait_phase(index, 'serving')
+        self.order.remove(index)
+        self.order.insert(0, index)
+        self.write_shards()
+        self.wait_serves(index)
+
+    def abandon_quietly(self):
+        """Kills the processes of a Copies that was not entered, and removes its files."""
+        for process in self.proxies + self.backends:
+            if process.alive():
+                process.kill9()
+        shutil.rmtree(self.folder, ignore_errors=True)
