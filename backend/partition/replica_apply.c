@@ -27,7 +27,8 @@ struct replica_apply {
     struct task task;
     struct partition *partition;
     replica_apply_fn *on_step;
-    struct wal_cursor *cursor; /* at the record after the last one that was added; NULL: none */
+    struct wal_cursor *cursor; /* at the record `next`; NULL: none */
+    uint64_t next;
     uint64_t upto;
     uint64_t ticks;
     bool is_posted, is_freed;
@@ -76,15 +77,27 @@ static void end_applying(struct replica_apply *apply, const char *reason)
               storage_committed(apply->partition->storage), reason);
 }
 
+static int read_at_cursor(struct replica_apply *apply, uint64_t *index, struct bytes *record,
+                          char *error, size_t size)
+{
+    int err = wal_cursor_next(apply->cursor, index, record, error, size);
+    apply->next += err == OK;
+    return err;
+}
+
 /* ERR_NOT_FOUND: the log does not show the record yet. */
 static int read_next(struct replica_apply *apply, uint64_t *index, struct bytes *record,
                      char *error, size_t size)
 {
     const struct storage *storage = apply->partition->storage;
+    uint64_t next = storage_committed(storage) + 1;
+    if (apply->next != next) /* the partition has written records itself */
+        drop_cursor(apply);
     if (!apply->cursor)
-        apply->cursor = wal_cursor_new(storage_wal(storage), storage_committed(storage) + 1);
+        apply->cursor = wal_cursor_new(storage_wal(storage), next);
+    apply->next = next;
     if (apply->cursor)
-        return wal_cursor_next(apply->cursor, index, record, error, size);
+        return read_at_cursor(apply, index, record, error, size);
     (void)snprintf(error, size, "the log does not have the next record");
     return ERR_STORE;
 }

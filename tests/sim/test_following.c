@@ -14,6 +14,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/format/effects.h"
+#include "backend/format/members_row.h"
 #include "backend/partition/leadership.h"
 #include "backend/partition_new.h"
 #include "backend/partition_run.h"
@@ -470,16 +471,57 @@ static void leads_at_once(void)
     (void)ask(&follower, "INCR counter");
 }
 
+static bool writes_itself(void *owner)
+{
+    (void)owner;
+    return !follower.partition->copies.is_following;
+}
+
+static void write_members(void)
+{
+    struct overlay *overlay = follower.partition->overlay;
+    struct arena arena;
+    const struct members members = {.generation = 2,
+                                    .group = 1,
+                                    .epoch = 1,
+                                    .count = 1,
+                                    .list = {{1, MEMBER_VOTER, bytes_of(follower.address)}}};
+    arena_init(&arena);
+    overlay_put(overlay, CF_SYSTEM, BYTES(SYSTEM_MEMBERS), members_row_write(&arena, &members));
+    overlay_set_members(overlay);
+    arena_fini(&arena);
+}
+
+/* The record of its new group is its own, and the next one is of its log again. */
+static void leads_a_group_of_its_own(void)
+{
+    uint64_t before = written();
+    become(REPLICA_PHASE_NONE, "", 0);
+    CHECK(sim_run_until(writes_itself, NULL, STEPS_MAX));
+    write_members();
+    sim_run_for(SECOND_US);
+    CHECK(written() == before + 1 && has_added_all(NULL));
+    become(REPLICA_PHASE_FOLLOWING, "", 0);
+    leads_at_once();
+}
+
 static void leads(void)
 {
     char number[64];
+    store_mem_fail_apply(storage_store(follower.partition->storage), 0, ERR_STORE);
     (void)ask(&leader, "SET counter 41");
     copy_upto(storage_committed(leader.partition->storage));
     uint64_t before = written();
-    if (sim_random(2))
+    switch (sim_random(3)) {
+    case 0:
         leads_after_a_start();
-    else
+        break;
+    case 1:
+        leads_a_group_of_its_own();
+        break;
+    default:
         leads_at_once();
+    }
     CHECK(has_added_all(NULL) && begins(follower.client.reply, ":42"));
     CHECK(written() > before + 1 && term_of(before + 2) == TERM);
     for (unsigned key = 0; key < KEYS; key++) {
