@@ -60,11 +60,28 @@ static struct part *part_find(const struct participant *participant,
     return table_get(participant->parts, id_bytes(id, text));
 }
 
-/* The connection over which the coordinator is heard, and which its memory counts for; NULL: none. */
+size_t *participant_left(struct participant *participant, const char *shard)
+{
+    bool is_many = table_count(participant->left) >= SHARD_COUNT_MAX;
+    struct bytes name = bytes_of(shard);
+    size_t *left = table_get(participant->left, name);
+    if (!left && is_many)
+        left = table_get(participant->left, name = BYTES("?"));
+    if (left)
+        return left;
+    left = calloc(1, sizeof *left);
+    CHECK(left);
+    (void)table_put(participant->left, name, left);
+    return left;
+}
+
+/* The connection over which the coordinator is heard, and which its memory counts for; NULL: it has ended, and what is prepared counts for
+ * its shard. */
 static void use_incoming(struct part *part, struct peer_incoming *incoming)
 {
     part->incoming = incoming;
-    tally_set_total(&part->tally, incoming ? &incoming->held : NULL);
+    tally_set_total(&part->tally, incoming ? &incoming->held
+                                           : participant_left(part->participant, part->id.shard));
 }
 
 static struct part *part_new(struct participant *participant, const struct transaction_id *id,
@@ -144,7 +161,7 @@ void part_end(struct part *part, struct refusal reason)
     portions_clear(&part->to_send);
     portions_clear(&part->arrived);
     heap_free(&part->request);
-    use_incoming(part, NULL);
+    tally_set_total(&part->tally, NULL);
     free(part);
 }
 
@@ -177,6 +194,7 @@ struct participant *participant_new(struct partition *partition)
     CHECK(participant);
     participant->partition = partition;
     participant->parts = table_new();
+    participant->left = table_new();
     participant->forced = forced_set_new(partition);
     list_init(&participant->watchers);
     return participant;
@@ -184,11 +202,17 @@ struct participant *participant_new(struct partition *partition)
 
 void participant_free(struct participant *participant)
 {
+    size_t cursor = 0;
+    struct bytes key;
+    void *left;
     if (!participant)
         return;
     end_all(participant, REFUSAL(OTHER, "the partition stops"));
     CHECK(list_empty(&participant->watchers)); /* they end with their connections */
     table_free(participant->parts);
+    while (table_next(participant->left, &cursor, &key, &left))
+        free(left);
+    table_free(participant->left);
     forced_set_free(participant->forced);
     free(participant);
 }
@@ -530,6 +554,7 @@ static bool load_part(struct participant *participant, struct bytes row, struct 
     struct part *part = part_new(participant, &id, NULL);
     part->state = PART_PREPARED;
     part->arrived = (struct portions){.bytes = (char *)kept.data, .len = kept.len};
+    tally_add(&part->tally, kept.len);
     if (!decode_prepared(kept, &part->effects, &part->changes)) {
         part_end(part, NO_REFUSAL);
         return false;

@@ -103,7 +103,8 @@ struct remote_watcher {
 
 struct participant {
     struct partition *partition;
-    struct table *parts;  /* by id */
+    struct table *parts; /* by id */
+    struct table *left; /* shard → size_t: bytes of its transactions whose connection has ended */
     struct list watchers; /* struct remote_watcher */
     struct forced_set *forced;
 };
@@ -139,8 +140,11 @@ bool part_send_rest(struct part *part, struct peer_incoming *incoming, uint64_t 
 void part_drop_reply(struct part *part);
 /* Adds a portion of PREPARE. Refused: it does not follow those before, or they need too much memory. */
 struct refusal part_add_portion(struct part *part, struct message_reader *reader);
-/* Does the transaction need more memory than command-memory, or does its peer hold more than all calls of a process may? */
+/* Does the transaction need more memory than command-memory, or does its shard hold more than all calls of a process may? What it has
+ * prepared and left behind counts too: a shard that is killed again and again would leave ever more. */
 struct refusal part_refuse_memory(const struct part *part);
+/* Bytes of the shard's transactions whose connection has ended. Shards beyond SHARD_COUNT_MAX share one number. */
+size_t *participant_left(struct participant *participant, const char *shard);
 /* Locks the keys that the transaction has prepared, for writing, for it alone. *were_locked: it had locked each of them before. If
  * not, the coordinator takes this shard for the owner of a slot whose keys it has locked at another one. False: the effects or
  * changes are not valid, or another transaction has a lock. */

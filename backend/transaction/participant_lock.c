@@ -19,7 +19,9 @@ struct refusal part_refuse_memory(const struct part *part)
     const struct config_snapshot *snapshot = part->participant->partition->snapshot;
     if (part->tally.is_over)
         return REFUSAL(MEMORY, "it needs more memory than command-memory");
-    if (part->incoming && part->incoming->held > memory_plan_calls(&snapshot->memory))
+    size_t held = part->incoming ? part->incoming->held : 0;
+    if (held + *participant_left(part->participant, part->id.shard) >
+        memory_plan_calls(&snapshot->memory))
         return REFUSAL(WAIT, "transactions of this shard hold too much memory there");
     return NO_REFUSAL;
 }

@@ -471,6 +471,53 @@ def _(run):
             check_equal(partition.get('PING'), b'PONG')
 
 
+def prepared(steps, run_id, number, megabytes):
+    """One transaction of this process of the peer prepares a value: the kinds of the replies to LOCK and PREPARE."""
+    key = b't%d' % number
+    row = b'\0' + struct.pack('>H', slot_of(key.decode())) + key
+    value = bytes([0x81]) + bytes(8) + bytes(megabytes << 20)  # a string without a TTL
+    effects = struct.pack('<BBHIQQQQQ', 1, 1, 0, 1, 1, 0, 1, 0, 0) + bytes([0x81, 0]) + row[2:0:-1] + varint(len(row)) + row + \
+        varint(len(value)) + value
+    ident = sized_bytes(b'\4b1p0' + bytes([len(run_id)]) + run_id.encode() + struct.pack('>Q', number))
+    item = bytes([1, 2, 1, 0]) + sized_bytes(b'') + sized_bytes(row) + sized_bytes(b'')
+    return [steps.send(LOCK, ident + struct.pack('<QQQBI', 1, number, 1 << 20, 0, 1) + item, 0),
+            steps.send(PREPARE, ident + struct.pack('<Q', 0) + sized_bytes(sized_bytes(effects) + sized_bytes(b'')), 0)]
+
+
+@suite.case('a shard that is killed again and again leaves a bounded number of bytes in doubt, and others are served')
+def _(run):
+    """Each process of the peer prepares transactions and is killed before it decides: they stay, and no later process knows of them."""
+    options = {'backend': {'command-memory': '4mb'}}
+    with Cluster(backends=2, partitions=1, proxies=0, linked=True, backend_options=options) as cluster:
+        cluster.backends[1].kill9()
+        backend, got = cluster.backends[0], []
+        keys = [number for number in range(1000) if slot_of('t%d' % number) < 8192]
+        for life in range(6):
+            with cluster.partition(0) as connection:
+                run_id = '%040x' % life
+                greet(cluster, connection, run_id)
+                steps = Steps(connection, Forger(random.Random(1), run_id), Spoiler(0), cluster.epoch)
+                steps.sock.settimeout(5)
+                for number in keys[4 * life:4 * life + 4]:
+                    got.append(prepared(steps, run_id, number, 3))
+        check_equal(got[0], [DONE, DONE])
+        run.note('%d of %d transactions of 3 MB were prepared' % (got.count([DONE, DONE]), len(got)))
+        check(got[-1][-1] == FAILED and got.count([DONE, DONE]) <= 4, 'each life leaves more: %r' % got)
+        for _ in range(2):  # the bound holds after a start as well
+            with cluster.partition(0) as partition:
+                free = next('free%d' % n for n in range(1000) if slot_of('free%d' % n) < 8192)
+                check_equal(partition.get('SET', free, 'v'), b'OK')
+                in_doubt = re.findall(rb'id=', b' '.join(partition.get('SCREE', 'TRANSACTIONS')))
+                check_equal(len(in_doubt), got.count([DONE, DONE]))
+            backend.kill9()
+            backend.start()
+        with cluster.partition(0) as connection:
+            greet(cluster, connection, 'e' * 40)
+            steps = Steps(connection, Forger(random.Random(1), 'e' * 40), Spoiler(0), cluster.epoch)
+            steps.sock.settimeout(5)
+            check_equal(prepared(steps, 'e' * 40, keys[-1], 3)[-1], FAILED)
+
+
 # ---- times at the end ------------------------------------------------------------------------------------------------
 
 ECHO = 2
