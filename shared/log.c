@@ -170,7 +170,7 @@ static bool print_line(enum log_level level, const char *event, const char *text
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* Warnings of one event: what clients do can cause many. */
+/* Warnings and errors of one event: what clients do can cause many. */
 struct kind {
     char event[EVENT_MAX];
     uint64_t second; /* of the last line; monotonic */
@@ -221,7 +221,7 @@ static void report_unwritten(void)
         unwritten += lines;
 }
 
-/* May one more warning of this event be written? It is counted. */
+/* May one more warning or error of this event be written? It is counted. */
 static bool passes(const char *event)
 {
     uint64_t second = clock_mono_us() / 1000000;
@@ -249,7 +249,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
         report_unwritten();
     for (uint32_t dropped; (dropped = take_dropped(flood));)
         log_event(LOG_WARN, "log_dropped", "event=%s lines=%" PRIu32, flood, dropped);
-    if (level != LOG_WARN || passes(event)) {
+    if (level < LOG_WARN || passes(event)) {
         char text[LINE_MAX_BYTES];
         va_list args;
         va_start(args, format);

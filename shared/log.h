@@ -9,8 +9,8 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-/* Warnings of one event in a second. What clients do can cause many more, which would fill the disk: they are dropped, and
- * counted in a line log_dropped, which precedes a later line. */
+/* Warnings, or errors, of one event in a second. What clients do can cause many more, which would fill the disk: they are dropped, and
+ * counted in a line log_dropped, which precedes a later line. A key whose row cannot be read is an error at each request for it. */
 enum { LOG_LINES_MAX = 100 };
 
 /* Sets the threshold; any thread may call it at any time. */

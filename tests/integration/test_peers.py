@@ -9,6 +9,7 @@ import struct
 import subprocess
 
 from support import harness
+from support.certs import Authority
 from support.cluster import Cluster, even_slots
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.other_version import OtherVersion
@@ -285,6 +286,22 @@ def _(run):
         cluster.wait_linked()
         check_equal(cluster.echo(0, 'b1p0', 0, 'secret'), b'OK')
         cluster.wait_echo(0, b'ok secret')
+
+
+@suite.case('a backend whose certificate is of another authority gets no link, and none is made to it')
+def _(run):
+    with Peers(tls=True) as cluster:
+        first, stranger = cluster.backends[0], cluster.backends[2]
+        foreign = Authority(cluster.folder, 'stranger').issue('foreign')
+        stranger.kill9()
+        stranger.options['backend'].update({'tls-cert-file': foreign.cert, 'tls-key-file': foreign.key,
+                                            'peer-tls-cert-file': foreign.cert, 'peer-tls-key-file': foreign.key})
+        stranger.write_config()
+        before = first.log().count(b'peer_up shard=b2p0'), stranger.log().count(b'peer_up')
+        stranger.spawn()
+        wait_for(lambda: first.log().count(b'certificate verify failed') >= 2, 'the certificate of the stranger to be seen')
+        wait_for(lambda: b'certificate' in stranger.log()[-4000:] or b'unknown ca' in stranger.log(), 'the stranger to be refused')
+        check_equal((first.log().count(b'peer_up shard=b2p0'), stranger.log().count(b'peer_up')), before, 'links with the stranger')
 
 
 @suite.case('a renewed certificate only for links is loaded at run time')

@@ -1,15 +1,18 @@
 #!/usr/bin/python3
 """The attacks of docs/security.md, tried for real."""
 
+import collections
+import contextlib
 import os
 import re
+import resource
 import select
 import socket
 import subprocess
 
 from support.cluster import Cluster
 from support.harness import Skip, Suite, check, check_equal, wait_for
-from support.resp import Closed, Connection
+from support.resp import Closed, Connection, encode
 
 suite = Suite(__doc__)
 
@@ -289,6 +292,110 @@ def _(run):
                 connection.send('PING')
                 return connection.read() == ('+', b'PONG')
         wait_for(is_free, 'room for others')
+
+
+# ---- exhaustion ------------------------------------------------------------------------------------------------------
+
+LINES_MAX = 100  # LOG_LINES_MAX of shared/log.h: lines of one event in a second
+
+
+def lines_by_second(process):
+    """{(second, event): lines} of the log, without lines that count others, and those about commands of operators: these must not be lost."""
+    found = re.findall(rb'^(\S+)\.\d+Z \w+ (\w+)', process.log(), re.M)
+    return collections.Counter((second, event) for second, event in found if event not in (b'log_dropped', b'admin_command'))
+
+
+@suite.case('floods of failed logins, broken requests and lost connections write a bounded number of lines, and the others are counted')
+def _(run):
+    options = {'requirepass': 'pw'}
+    with Cluster(backends=1, partitions=1, backend_options={'backend': options}, proxy_options={'proxy': options}) as cluster:
+        floods = (b''.join(encode(['AUTH', 'wrong%d' % n]) for n in range(400)), b'*1\r\n$99999999999\r\n', b'*-7x\r\n',
+                  b'GET / HTTP/1.1\r\nHost: x\r\n\r\n', b'POST / HTTP/1.1\r\n\r\n', b'\x16\x03\x01\2\0\1\0\1\xfc\3\3')
+        for name, address in both(cluster):
+            for flood in floods:
+                for _ in range(60):
+                    with contextlib.suppress(OSError, Closed), Connection(address) as connection:
+                        connection.send_raw(flood)
+                        connection.read()
+            with Connection(address) as connection:
+                check_equal(connection.call('AUTH', 'pw'), ('+', b'OK'), name)
+                for _ in range(400):
+                    with Connection(address) as victim:
+                        check_equal(victim.call('AUTH', 'pw'), ('+', b'OK'))
+                        connection.call('CLIENT', 'KILL', 'ID', victim.get('CLIENT', 'ID'))
+                check_equal(connection.call('PING'), ('+', b'PONG'), name)
+        for process in (cluster.proxies[0], cluster.backends[0]):
+            most = lines_by_second(process).most_common(3)
+            run.note('%s: %r' % (process.name, most))
+            # a second of the log's time may be parts of two seconds of the limit
+            check(not most or most[0][1] <= 2 * LINES_MAX, '%s writes %r' % (process.name, most))
+
+
+@contextlib.contextmanager
+def without_descriptors(process, spare):
+    """The process may open about so many descriptors more than it has; 0: none at all."""
+    limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir('/proc/%d/fd' % process.pid))
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (highest + 1 + spare if spare else 3, limits[1]))
+    yield
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
+
+
+def try_call(address, *words):
+    try:
+        with Connection(address, timeout=2) as connection:
+            return connection.call(*words)
+    except (Closed, OSError):
+        return None
+
+
+@suite.case('a proxy without free descriptors serves the clients that it has, and new ones as soon as there is room')
+def _(run):
+    with Cluster(backends=2, partitions=1) as cluster, cluster.connect() as client:
+        proxy, keys = cluster.proxies[0], [cluster.key_on(shard) for shard in range(2)]
+        check_equal([client.call('SET', key, 'v') for key in keys], [('+', b'OK')] * 2)
+        with without_descriptors(proxy, 10):
+            crowd = []
+            for _ in range(200):
+                with contextlib.suppress(OSError):
+                    crowd.append(socket.create_connection(proxy.address, timeout=1))
+            check_equal([client.call('GET', key) for key in keys], [('$', b'v')] * 2)
+            cluster.backends[1].kill9()  # its connections can only be made again with descriptors
+            cluster.backends[1].start()
+            check_equal(client.call('GET', keys[0]), ('$', b'v'))
+            for sock in crowd:
+                sock.close()
+            wait_for(lambda: client.call('GET', keys[1]) == ('$', b'v'), 'the shard to be reached again')
+            wait_for(lambda: try_call(proxy.address, 'PING') == ('+', b'PONG'), 'room for a client')
+        check(proxy.alive(), 'the proxy ended')
+
+
+@suite.case('a backend without free descriptors refuses what it cannot keep, and keeps what it has acknowledged')
+def _(run):
+    options = {'store': {'write-buffer': '64kb', 'memtable': '256kb', 'wal-limit': '1mb'}}
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options=options) as cluster:
+        backend, kept = cluster.backends[0], {}
+        with cluster.partition(0) as client:
+            def write(number):
+                key, text = b'k%d' % number, b'%d' % number * 20000
+                reply = client.call('SET', key, text)
+                if reply == ('+', b'OK'):
+                    kept[key] = text
+                return reply
+            check_equal(write(0), ('+', b'OK'))
+            with without_descriptors(backend, 0):
+                replies = collections.Counter(write(number)[0] for number in range(1, 120))
+                saved = [client.call('SAVE')[0] for _ in range(2)]
+                replies.update(write(number)[0] for number in range(120, 140))
+                run.note('without descriptors: writes %r, saves %r' % (dict(replies), saved))
+                check_equal(client.call('GET', b'k0'), ('$', kept[b'k0']))
+            wait_for(lambda: write(200) == ('+', b'OK'), 'writes to be taken again')
+            check(backend.alive(), 'the backend ended')
+        backend.kill9()
+        backend.start()
+        with cluster.partition(0) as client:
+            for key, text in kept.items():
+                check_equal(client.call('GET', key), ('$', text))
 
 
 @suite.case('files of both programs are readable only by their user, whatever the umask')

@@ -52,16 +52,18 @@ static unsigned long sum_of(const char *before)
     return sum;
 }
 
-START_TEST(many_warnings_of_one_event_are_counted_and_dropped)
+START_TEST(many_warnings_and_errors_of_one_event_are_counted_and_dropped)
 {
     enum { LINES = 5000 };
     begin();
     for (int i = 0; i < LINES; i++)
-        log_event(LOG_WARN, "flood", "one=1 i=%d", i);
+        log_event(i % 2 ? LOG_WARN : LOG_ERROR, "flood", "one=1 i=%d", i);
     log_event(LOG_WARN, "other", "i=0");
-    log_event(LOG_ERROR, "flood", "grave=1");
+    log_event(LOG_ERROR, "grave", "i=0");
+    log_event(LOG_INFO, "flood", "asked=1");
     ck_assert_ptr_nonnull(strstr(content(path), " other i=0"));
-    ck_assert_ptr_nonnull(strstr(content(path), " flood grave=1"));
+    ck_assert_ptr_nonnull(strstr(content(path), " grave i=0"));
+    ck_assert_ptr_nonnull(strstr(content(path), " flood asked=1"));
     ck_assert_uint_lt(sum_of(" flood one="), LINES / 2);
     while (sum_of(" flood one=") + sum_of(" log_dropped event=flood lines=") < LINES) {
         (void)usleep(10000);
@@ -279,7 +281,7 @@ int main(void)
     tcase_add_test(tests, a_very_long_line_is_cut_but_ends);
     tcase_add_test(tests, errno_survives);
     tcase_add_test(tests, lines_of_threads_do_not_mix);
-    tcase_add_test(tests, many_warnings_of_one_event_are_counted_and_dropped);
+    tcase_add_test(tests, many_warnings_and_errors_of_one_event_are_counted_and_dropped);
     tcase_add_test(tests, a_pipe_that_is_not_read_stops_no_thread);
     return suite_run(suite);
 }
