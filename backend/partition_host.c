@@ -156,18 +156,29 @@ static void run_host_leave(struct task *task)
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
+static void data_dir(const struct partition_host *host, char dir[PATH_MAX])
+{
+    struct config_snapshot *snapshot = process_settings(host->options.process);
+    (void)snprintf(dir, PATH_MAX, "%s/partition-%u", snapshot->config.data, host->options.index);
+    config_snapshot_unref(snapshot);
+}
+
 static struct partition *open_partition(struct partition_host *host, bool *is_damaged, char *error,
                                         size_t size)
 {
     const struct partition_host_options *options = &host->options;
+    char dir[PATH_MAX];
+    data_dir(host, dir);
     host->loop = loop_new();
     struct partition *partition =
         partition_new(options->process, options->index, host->loop, is_damaged, error, size);
-    if (partition)
-        return partition;
-    loop_free(host->loop);
-    host->loop = NULL;
-    return NULL;
+    if (partition) {
+        snapshot_install_clean(dir);
+    } else {
+        loop_free(host->loop);
+        host->loop = NULL;
+    }
+    return partition;
 }
 
 /* The files before the partition's storage, and the loop after its replica. */
@@ -211,13 +222,6 @@ static void on_files_fetched(void *owner, const char *dir, const struct replica_
     (void)dir; /* beside the data: snapshot_install finds it */
     host->record = *record;
     loop_post(host->options.main, &host->leave);
-}
-
-static void data_dir(const struct partition_host *host, char dir[PATH_MAX])
-{
-    struct config_snapshot *snapshot = process_settings(host->options.process);
-    (void)snprintf(dir, PATH_MAX, "%s/partition-%u", snapshot->config.data, host->options.index);
-    config_snapshot_unref(snapshot);
 }
 
 static struct snapshot_join *files_new(const struct partition_host *host,
@@ -338,7 +342,6 @@ static void go_on_with_other_files(struct partition_host *host)
     install_files(host, dir);
     struct partition *partition = open_again(host, &is_damaged, error, sizeof error);
     if (partition) {
-        snapshot_install_clean(dir);
         show_partition(host, partition);
         partition_host_start(host);
     } else {

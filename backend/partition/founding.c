@@ -30,7 +30,7 @@ enum {
     BACKOFF_MIN_MS = 50,
     BACKOFF_MAX_MS = 1000,
     OUTSTANDING_MAX = 4096,
-    OUTPUT_BYTES_MIN = 2 << 20, /* a frame of records must fit */
+    OUTPUT_BYTES_MIN = 16 << 20, /* a frame of records, and pieces of files, must fit */
     RECORDS_OF_AN_EMPTY_STORE = 1,
 };
 

@@ -253,7 +253,8 @@ static bool may_hold(const struct snapshot_join *join, const struct receiver *re
     return clock_mono_us() < receiver->held_until_us && (!room || room >= join->options.free_min);
 }
 
-/* A copy whose log has passed its snapshot has caught up: it needs the log only from there on, and may be given another one at once. */
+/* A copy whose log has passed its snapshot has caught up, and may be given another one at once. Until then it only has the files, and may
+ * still be installing them. */
 static void caught_up(struct receiver *receiver)
 {
     receiver->cuts = 0;
@@ -261,10 +262,12 @@ static void caught_up(struct receiver *receiver)
     let_tail_go(receiver);
 }
 
-static void drop_tail(struct snapshot_join *join, struct receiver *receiver)
+static void drop_tail(const struct snapshot_join *join, struct receiver *receiver, bool is_needed)
 {
-    log_event(LOG_WARN, "snapshot_tail_dropped", "partition=%u to=%016" PRIx64 " index=%" PRIu64,
-              join->options.index, receiver->id, receiver->index);
+    if (is_needed)
+        log_event(LOG_WARN, "snapshot_tail_dropped",
+                  "partition=%u to=%016" PRIx64 " index=%" PRIu64, join->options.index,
+                  receiver->id, receiver->index);
     let_tail_go(receiver);
 }
 
@@ -277,10 +280,10 @@ static void tend_receiver(struct snapshot_join *join, struct receiver *receiver)
         *receiver = (struct receiver){0};
         return;
     }
-    if (receiver->index && match >= receiver->index)
+    if (receiver->index && match > receiver->index)
         caught_up(receiver);
     else if (receiver->tail && !may_hold(join, receiver))
-        drop_tail(join, receiver);
+        drop_tail(join, receiver, core->last > match);
     report_receiver(join, core, receiver);
 }
 
