@@ -24,11 +24,11 @@ def fields(line):
 class Copies(Cluster):
     """A Cluster of one shard. `order`: the backends whose addresses the map has, in its order."""
 
-    def __init__(self, copies=3, backend_options=None, **options):
+    def __init__(self, copies=3, backend_options=None, partitions=1, **options):
         backend_options = with_option(backend_options, 'backend', 'replicas', 'yes')
         for name, value in {'replica-reads': 'stale', 'peer-timeout': '2s'}.items():
             backend_options = with_option(backend_options, 'backend', name, value)
-        super().__init__(backends=copies, partitions=1, linked=True, slots=['0-16383'], backend_options=backend_options, **options)
+        super().__init__(backends=copies, partitions=partitions, linked=True, slots=['0-16383'], backend_options=backend_options, **options)
         self.order = list(range(copies))
 
     def shards_text(self, slots=None):
