@@ -15,7 +15,10 @@ enum {
     KEY_MAX = 256,
     DIGITS_MAX = 15,
     KINDS_MAX = 64,
-    AHEAD_GROWTH = 4,   /* so many times as many keys are foretold each time */
+    AHEAD_GROWTH = 4, /* so many times as many keys are foretold each time … */
+    AHEAD_SURE =
+        256, /* … until so many items of a list were used in their order: then it grows … */
+    SURE_GROWTH = 16,   /* … so many times, and a list of any length needs few runs more */
     GAP_MAX = 64,       /* between two numbers: keys between them may be of this shard */
     SKIPPED_MAX = 1000, /* keys in succession that are here already */
     PLACE_BYTES = TABLE_ENTRY_BYTES + 32, /* of an item in the table, with a copy of a short text */
@@ -309,9 +312,10 @@ void foretold_next(struct foretold *foretold, struct bytes key, uint32_t max, fo
     if (!kind)
         return;
     mark_used(foretold, kind);
+    uint32_t growth = !kind->is_number && kind->ahead >= AHEAD_SURE ? SURE_GROWTH : AHEAD_GROWTH;
     uint32_t ahead = kind->ahead ? kind->ahead : 1;
     if (kind->ahead)
-        ahead = ahead < max / AHEAD_GROWTH ? AHEAD_GROWTH * ahead : max;
+        ahead = ahead < max / growth ? growth * ahead : max;
     kind->ahead = ahead < max ? ahead : max;
     if (kind->is_number)
         foretell_numbers(kind, number, kind->ahead, on_key, owner);

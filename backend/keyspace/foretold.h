@@ -5,8 +5,8 @@
  *                                       └────────► job: + b + :lock ─► job:c:lock, and next time 4, 16, 64 … further ones
  *   it opened n:1, and opens n:2 ────────────────► n:3, and next time 4, 16, 64 … further ones
  *
- * A guess that is wrong costs a lock and a row that are not used; there are at most three times as many as keys that were used. A
- * missing key costs a run of the script, so there are few runs: n keys need log4(n), of which all but the last are short.
+ * A guess that is wrong costs a lock and a row that are not used; there are at most three times as many as keys that were used, or fifteen
+ * times after 256 items of a list. A missing key costs a run of the script, so there are few runs: 7 for 10 000 keys, and 7 for 69 000.
  */
 #pragma once
 

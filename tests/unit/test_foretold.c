@@ -44,6 +44,36 @@ START_TEST(items_follow_in_four_times_as_many)
 }
 END_TEST
 
+/* foretold_fn */
+static bool count(void *owner, struct bytes key)
+{
+    (void)key;
+    ++*(unsigned *)owner;
+    return true;
+}
+
+/* A script that goes through 69 000 keys runs no more often than for 10 000. */
+START_TEST(a_long_list_follows_in_few_steps)
+{
+    enum { ITEMS = 69000 };
+    static char texts[ITEMS][8];
+    struct foretold *foretold = foretold_new();
+    unsigned runs = 0;
+    for (int i = 0; i < ITEMS; i++) {
+        (void)snprintf(texts[i], sizeof texts[i], "%05d", i);
+        foretold_add_item(foretold, bytes_of(texts[i]));
+    }
+    for (unsigned used = 0; used < ITEMS - 1; runs++) {
+        unsigned more = 0;
+        foretold_next(foretold, bytes_of(texts[used]), UINT32_MAX, count, &more);
+        ck_assert(more > 0);
+        used += more;
+    }
+    ck_assert_uint_eq(runs, 7);
+    foretold_free(foretold);
+}
+END_TEST
+
 START_TEST(nested_pages_are_one_list)
 {
     struct foretold *foretold = foretold_new();
@@ -104,6 +134,7 @@ int main(void)
     Suite *suite = suite_create("foretold");
     TCase *tests = tcase_create("keys");
     tcase_add_test(tests, items_follow_in_four_times_as_many);
+    tcase_add_test(tests, a_long_list_follows_in_few_steps);
     tcase_add_test(tests, nested_pages_are_one_list);
     tcase_add_test(tests, names_that_a_scan_will_reply_follow_the_reply);
     tcase_add_test(tests, numbers_follow);
