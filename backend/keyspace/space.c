@@ -212,6 +212,11 @@ void space_limit_count_anew(const struct space_limit *limit)
             limit->spaces[i]->fewest = limit->spaces[i]->keys;
 }
 
+bool space_has_limits(const struct space_set *set)
+{
+    return table_count(set->limits.by_name) > 0;
+}
+
 struct space_limit *space_limit_next(struct space_set *set, size_t *cursor)
 {
     struct bytes name;

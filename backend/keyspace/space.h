@@ -152,6 +152,8 @@ uint64_t space_limit_keys(const struct space_limit *limit);
 /* The fewest keys of each database since space_limit_count_anew, added up. */
 uint64_t space_limit_fewest(const struct space_limit *limit);
 void space_limit_count_anew(const struct space_limit *limit);
+/* Has any namespace limits? */
+bool space_has_limits(const struct space_set *set);
 /* Iterates over the limits: *cursor starts at 0; NULL at the end. */
 struct space_limit *space_limit_next(struct space_set *set, size_t *cursor);
 /* Iterates over the spaces: *cursor starts at 0; NULL at the end. */

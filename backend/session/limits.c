@@ -34,9 +34,9 @@ static uint64_t bytes_written(const struct partition *partition)
 
 int limits_gate(struct call *call, uint32_t command_flags)
 {
-    uint64_t written = bytes_written(call->partition);
     if (!(command_flags & CMD_DENYOOM))
         return OK;
+    uint64_t written = bytes_written(call->partition);
     if (written > commit_disk_room(call->partition->commit))
         return refuse_over_limit(call, ERR_DISK_LOW);
     uint64_t maxmemory = (uint64_t)call->partition->snapshot->maxmemory;
@@ -109,6 +109,8 @@ uint64_t limits_begin(const struct call *call)
 
 void limits_attempt(const struct call *call)
 {
+    if (!space_has_limits(call->partition->spaces))
+        return;
     const struct space_limit *limit = session_space(call->session)->limit;
     if (limit)
         call->session->pending.retry.keys_before = space_limit_keys(limit);

@@ -504,7 +504,8 @@ bool commit_is_full(const struct commit *commit, uint64_t limit)
         return false;
     return commit->state !=
                COMMIT_FAILED && /* writes are refused then, so the batch does not grow */
-           (overlay_common_bytes(commit->overlay) > limit ||
+           ((overlay_bytes(commit->overlay) > limit &&
+             overlay_common_bytes(commit->overlay) > limit) ||
             overlay_is_behind(commit->overlay, apply_bytes(commit->apply)));
 }
 

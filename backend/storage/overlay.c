@@ -15,11 +15,7 @@
 
 #include <stdlib.h>
 
-enum {
-    WRITE_BUFFER_BYTES = 16 << 20, /* default; see overlay_use_buffers */
-    RELEASE_BYTES =
-        1 << 20, /* fewer bytes of a command that was rolled back are freed with the buffer */
-};
+enum { WRITE_BUFFER_BYTES = 16 << 20 }; /* default; see overlay_use_buffers */
 
 struct overlay *overlay_new(struct store *store)
 {
@@ -48,6 +44,7 @@ void overlay_free(struct overlay *overlay)
     range_cache_free(overlay->ranges);
     plain_keys_free(overlay->plain);
     free(overlay->undo.items);
+    free(overlay->kept.marks.items);
     free(overlay);
 }
 
@@ -314,9 +311,11 @@ static void count_effect(struct overlay *overlay)
     overlay->observed_writes = overlay->batch->ticket;
 }
 
-/* Saves the row's present state in the undo log, and counts one effect. */
-static void log_effect(struct overlay *overlay, struct row *row)
+/* Saves the row's present state in the undo log, and counts one effect, whose value has `len` bytes. */
+static void log_effect(struct overlay *overlay, struct row *row, size_t len)
 {
+    if (overlay->active->arena.bytes + len >= overlay->kept.marks.next_bytes)
+        overlay_add_mark(overlay);
     if (overlay->undo.count == overlay->undo.cap)
         overlay->undo.items =
             grow_array(overlay->undo.items, &overlay->undo.cap, sizeof *overlay->undo.items);
@@ -338,7 +337,7 @@ void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, u
                         struct bytes head, struct bytes tail)
 {
     struct row *row = write_buffer_get_or_add(overlay->active, cf, key, hash_row_of(cf, key_hash));
-    log_effect(overlay, row);
+    log_effect(overlay, row, head.len + tail.len);
     char *data = arena_alloc(&overlay->active->arena, head.len + tail.len);
     if (head.len)
         memcpy(data, head.data, head.len);
@@ -371,7 +370,7 @@ void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
 void overlay_delete_own(struct overlay *overlay, enum cf cf, struct bytes key)
 {
     struct row *row = write_buffer_get_or_add(overlay->active, cf, key, hash_row(cf, key));
-    log_effect(overlay, row);
+    log_effect(overlay, row, 0);
     row->value = (struct bytes){NULL, 0};
     row->state = ROW_DELETED;
 }
@@ -398,7 +397,7 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
     for (struct row *row = rows_at_or_after(list, from); row && range_has(&range, cf, row->key);
          row = row->next[0])
         if (row->state != ROW_ABSENT) {
-            log_effect(overlay, row);
+            log_effect(overlay, row, 0);
             row->value = (struct bytes){NULL, 0};
             row->state = ROW_ABSENT;
         }
@@ -412,16 +411,13 @@ void overlay_savepoint(struct overlay *overlay)
     if (overlay->cache)
         row_cache_release_borrowed(overlay->cache);
     if (!overlay->attempt.is_on && !overlay->kept.script.is_on && !overlay->kept.queue.is_on)
-        overlay->undo.count = 0;
+        overlay->undo.count = overlay->kept.marks.count = 0;
     struct mark *mark = &overlay->savepoint;
     mark->undo_count = overlay->undo.count;
     mark->ranges_count = overlay->active->ranges_count;
     mark->effects = overlay->batch->effects;
     mark->observed_writes = overlay->observed_writes;
     mark->written = overlay->written.bytes;
-    mark->ticket = overlay->batch->ticket;
-    mark->changes = overlay->batch->count;
-    write_buffer_mark(overlay->active, &mark->rows);
 }
 
 static void roll_back_ranges(struct overlay *overlay, const struct mark *mark)
@@ -432,19 +428,6 @@ static void roll_back_ranges(struct overlay *overlay, const struct mark *mark)
         stamps_range(&overlay->stamps, range->cf, range->from, range->to);
     }
     buffer->ranges_count = mark->ranges_count;
-}
-
-/* Frees what was rolled back, if it is much. It is at least as much as the older rows, each of which costs time here. */
-static void release_much(struct overlay *overlay, const struct mark *mark)
-{
-    size_t old = mark->rows.arena.bytes;
-    size_t gone = overlay->active->arena.bytes - old;
-    if (mark->rows.buffer != overlay->active || mark->ticket != overlay->batch->ticket ||
-        gone < RELEASE_BYTES || gone < old)
-        return;
-    overlay->batch->count = mark->changes;
-    write_buffer_release(overlay->active, &mark->rows);
-    overlay->savepoint.rows.buffer = NULL; /* it may be newer than `mark` */
 }
 
 static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
@@ -462,7 +445,7 @@ static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
     overlay->batch->effects = mark->effects;
     overlay->observed_writes = mark->observed_writes;
     overlay->written.bytes = mark->written;
-    release_much(overlay, mark);
+    overlay_release(overlay, mark);
 }
 
 struct overlay_written *overlay_written(struct overlay *overlay)

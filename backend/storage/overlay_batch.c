@@ -48,6 +48,8 @@ void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
     batch->header = (struct batch_header){0};
     batch->ticket = ticket;
     empty_undo_log(&overlay->undo);
+    overlay->kept.marks.count = 0;
+    overlay_space_marks(overlay);
 }
 
 void overlay_set_header(struct overlay *overlay, struct bytes key,
@@ -338,7 +340,6 @@ void overlay_forget(struct overlay *overlay)
     CHECK(!overlay->in_flight && overlay->batch->effects == 0);
     write_buffer_reset(&overlay->buffers[0]);
     write_buffer_reset(&overlay->buffers[1]);
-    overlay->savepoint = (struct mark){0};
     overlay->immutable = NULL;
     overlay->fold = (struct fold){0};
     overlay_begin_batch(overlay, overlay->batch->ticket);

@@ -4,6 +4,7 @@
  *   overlay.c         reads and effects
  *   overlay_batch.c   begin and end of batches and buffers
  *   overlay_room.c    backpressure
+ *   overlay_release.c memory of effects that were rolled back
  *   overlay_iter.c    iteration, merged from the buffers and cached_iter.c
  */
 #pragma once
@@ -30,9 +31,19 @@ struct mark {
     size_t effects;
     uint64_t observed_writes;
     int64_t written;
-    uint64_t ticket; /* of the open batch */
-    size_t changes;  /* of the open batch */
-    struct write_buffer_mark rows;
+};
+
+/* States of the active buffer, a part of a full buffer apart, oldest first, since the savepoint or the start of the attempt or script: what
+ * is rolled back is freed as far as the first of them that is not older. */
+struct release_marks {
+    struct release_mark {
+        struct write_buffer_mark rows;
+        size_t undo_count;
+        size_t changes; /* of the open batch */
+    } * items;
+    size_t count;
+    size_t cap;
+    size_t next_bytes; /* the next one is made when the arena has so many */
 };
 
 /* A row that a batch changes: its value before, and, when the batch is closed, after. If a command rolled its change
@@ -115,6 +126,7 @@ struct overlay {
     } attempt;
     struct {
         struct kept script, queue; /* of a script, and of an EXEC, which may have scripts in it */
+        struct release_marks marks;
     } kept;
     struct {
         bool is_on;     /* between overlay_secured_begin and overlay_secured_end */
@@ -165,6 +177,13 @@ static inline void overlay_note_plain(struct overlay *overlay, uint64_t hash, st
     else
         plain_keys_remove(overlay->plain, hash);
 }
+
+/* The next release mark comes after some more bytes. */
+void overlay_space_marks(struct overlay *overlay);
+/* Adds a release mark, before an effect. */
+void overlay_add_mark(struct overlay *overlay);
+/* Frees what was rolled back to `mark`, if it is much. */
+void overlay_release(struct overlay *overlay, const struct mark *mark);
 
 /* Begins an empty batch. */
 void overlay_begin_batch(struct overlay *overlay, uint64_t ticket);

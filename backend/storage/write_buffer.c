@@ -127,15 +127,13 @@ void write_buffer_reset(struct write_buffer *buffer)
     buffer->ranges_count = 0;
 }
 
-void write_buffer_mark(const struct write_buffer *buffer, struct write_buffer_mark *mark)
+struct write_buffer_mark write_buffer_mark(const struct write_buffer *buffer)
 {
-    if (mark->buffer == buffer && mark->arena.bytes == buffer->arena.bytes)
-        return; /* nothing was added */
-    mark->buffer = buffer;
-    mark->arena = arena_mark(&buffer->arena);
-    mark->big_bytes = buffer->big_bytes;
+    struct write_buffer_mark mark = {.arena = arena_mark(&buffer->arena),
+                                     .big_bytes = buffer->big_bytes};
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        mark->newest[cf] = buffer->rows[cf].newest;
+        mark.newest[cf] = buffer->rows[cf].newest;
+    return mark;
 }
 
 /* Forgets the rows of a column family that are newer than `newest`. The others will be sorted again: links to rows that are gone may be
@@ -153,7 +151,6 @@ static void rows_cut(struct write_buffer *buffer, struct rows *rows, struct row 
 void write_buffer_release(struct write_buffer *buffer, const struct write_buffer_mark *mark)
 {
     size_t cap = INDEX_MIN;
-    CHECK(mark->buffer == buffer);
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         rows_cut(buffer, &buffer->rows[cf], mark->newest[cf]);
     while (cap < buffer->rows_count * 2)

@@ -87,7 +87,6 @@ struct write_buffer {
 
 /* A state to which write_buffer_release returns. */
 struct write_buffer_mark {
-    const struct write_buffer *buffer; /* NULL: no state */
     struct arena_mark arena;
     struct row *newest[CF_COUNT];
     size_t big_bytes;
@@ -101,8 +100,7 @@ void write_buffer_fini(struct write_buffer *buffer);
 /* The row of `key`; a new row is added with state ABSENT. */
 struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key,
                                     uint64_t hash);
-/* Sets *mark to the present state. If *mark has a state of this buffer, nothing was released or emptied since. */
-void write_buffer_mark(const struct write_buffer *buffer, struct write_buffer_mark *mark);
+struct write_buffer_mark write_buffer_mark(const struct write_buffer *buffer);
 /* Frees rows and values that were added since the mark. The older rows must have their values of that time, and the ranges that
  * were added since must be gone. Takes time for each older row, because they are indexed again. */
 void write_buffer_release(struct write_buffer *buffer, const struct write_buffer_mark *mark);
