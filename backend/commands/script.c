@@ -107,6 +107,23 @@ void cmd_scree_source(struct call *call)
         reply_null(&call->reply);
 }
 
+/* SCREE FLAGS SCRIPT sha | FUNCTION name: the flags that it declares; null: it declares none of them, or is unknown. */
+void cmd_scree_flags(struct call *call)
+{
+    const struct script_hooks *hooks = call->partition->running.script_hooks;
+    uint32_t flags = bytes_is(call->argv[2], "function")
+                         ? hooks->function_flags(call->session, call->argv[3])
+                         : hooks->script_flags(call->session, call->argv[3]);
+    if (!(flags & SCRIPT_DECLARED)) {
+        reply_null_array(&call->reply);
+        return;
+    }
+    reply_array(&call->reply, __builtin_popcount(flags & ~(uint32_t)SCRIPT_DECLARED));
+    for (int i = 0; i < SCRIPT_FLAGS_COUNT; i++)
+        if (flags & 1u << i)
+            reply_status(&call->reply, script_flag_names[i]);
+}
+
 void cmd_script_show(struct call *call)
 {
     if (!reply_source_code(call))

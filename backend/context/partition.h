@@ -100,9 +100,9 @@ struct script_hooks {
     void (*restore_random)(const struct session *session);
     /* writes the text of a cached script; false: it is not cached */
     bool (*source)(const struct session *session, struct bytes sha, struct out *out);
-    /* has the cached script, or the loaded function, the flag no-writes? False: it has not, or is unknown */
-    bool (*script_only_reads)(const struct session *session, struct bytes sha);
-    bool (*function_only_reads)(const struct session *session, struct bytes name);
+    /* flags (script_flags.h) of the cached script, or of the function; 0: it is unknown */
+    uint32_t (*script_flags)(const struct session *session, struct bytes sha);
+    uint32_t (*function_flags)(const struct session *session, struct bytes name);
 };
 
 /* State of the running command. keyspace_end releases `pins` and `blocks`. */

@@ -50,6 +50,7 @@ static void queue(struct call *call)
     /* as in Redis, nothing is kept for an EXEC that will not run */
     if (!session->transaction.is_aborted && !session->watcher.dirty)
         transaction_queue(&session->transaction, call->command, call->argv, call->argc);
+    session->transaction.flags |= effective_flags(call);
     reply_status(&call->reply, "QUEUED");
 }
 
@@ -298,7 +299,7 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
     }
     if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))
         return "ERR Write commands are not allowed from read-only scripts.";
-    return gates_refuse_nested(call, nested->slot);
+    return gates_refuse_nested(call, nested->allow_oom || *nested->wrote, nested->slot);
 }
 
 const char *dispatch_nested(struct call *script, const struct nested *nested)

@@ -36,6 +36,7 @@ struct nested {
     uint32_t argc; /* at least 1 */
     uint8_t resp;
     bool read_only; /* the script may not write */
+    bool allow_oom; /* the script may exceed maxmemory */
     struct out *out;
     bool *wrote;   /* set when the command may write */
     int32_t *slot; /* the only slot that the script may use (cluster_gate.h); NULL: any */

@@ -15,8 +15,8 @@
 #include "backend/transaction/coordinator.h"
 #include "shared/acl/audit.h"
 #include "shared/command/keys.h"
+#include "shared/command/script_flags.h"
 #include "shared/error_code.h"
-#include "shared/script_flags.h"
 
 void reject_command(struct call *call, const char *text)
 {
@@ -135,9 +135,32 @@ static bool gate_no_multi(struct call *call)
     return false;
 }
 
+/* Flags of the script or function that the command runs; 0: it declares none, or is unknown. */
+static uint32_t declared_by(const struct call *call, const struct command *command,
+                            struct bytes script)
+{
+    const struct script_hooks *hooks = call->partition->running.script_hooks;
+    if (command->traits & TRAIT_SCRIPT_TEXT)
+        return script_text_flags(script);
+    if (call->partition->running.busy_error)
+        return 0; /* a script is running: the command will be refused */
+    if (command->flags & CMD_SCRIPT_CACHE)
+        return hooks->script_flags(call->session, script);
+    return hooks->function_flags(call->session, script);
+}
+
+/* Flags of one command, which are those of its script or function if it runs one. */
+static uint32_t flags_of_command(const struct call *call, const struct command *command,
+                                 const struct bytes *argv)
+{
+    if (!(command->flags & CMD_SCRIPT))
+        return command->flags;
+    return script_command_flags(command->flags, declared_by(call, command, argv[1]));
+}
+
 uint32_t effective_flags(const struct call *call)
 {
-    uint32_t flags = call->command->flags;
+    uint32_t flags = flags_of_command(call, call->command, call->argv);
     bool runs_queue = call->command->traits & TRAIT_RUNS_QUEUE;
     return runs_queue ? flags | call->session->transaction.flags : flags;
 }
@@ -147,18 +170,14 @@ static bool gate_leader(struct call *call)
     return !call->partition->copies.is_closed || leader_gate(call);
 }
 
-static bool gate_disk(struct call *call)
+/* Is there room for what the command may write: on the disk, and within the limits? */
+static bool gate_room(struct call *call)
 {
-    int err = commit_gate(call->partition->commit, effective_flags(call));
-    if (err == OK || leader_waits(call))
-        return true;
-    reject_command(call, error_text((enum error)err));
-    return false;
-}
-
-static bool gate_limits(struct call *call)
-{
-    int err = limits_gate(call, effective_flags(call));
+    uint32_t flags = effective_flags(call);
+    int err = commit_gate(call->partition->commit, flags);
+    if (err != OK && leader_waits(call))
+        err = OK;
+    err = err == OK ? limits_gate(call, flags) : err;
     if (err == OK)
         return true;
     reject_command(call, error_text((enum error)err));
@@ -211,14 +230,14 @@ bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
            gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && cluster_gate(call) &&
-           gate_leader(call) && gate_disk(call) && gate_limits(call) && gate_subscriber(call) &&
-           gate_busy(call) && gate_monitor(call) && audit(call);
+           gate_leader(call) && gate_room(call) && gate_subscriber(call) && gate_busy(call) &&
+           gate_monitor(call) && audit(call);
 }
 
-const char *gates_refuse_nested(struct call *call, int32_t *slot)
+const char *gates_refuse_nested(struct call *call, bool may_exceed, int32_t *slot)
 {
     int err = commit_gate(call->partition->commit, call->command->flags);
-    err = err == OK ? limits_gate(call, call->command->flags) : err;
+    err = err == OK ? limits_gate_nested(call, call->command->flags, may_exceed) : err;
     return err == OK ? cluster_refuse_nested(call, slot) : error_text((enum error)err);
 }
 
@@ -231,26 +250,10 @@ bool call_may_write(const struct call *call)
     return is_script || flags & (CMD_WRITE | CMD_MAY_REPLICATE);
 }
 
-/* May the script or function write? One that is unknown may, as in Redis. `script`: its text, SHA-1 or name. */
-static bool script_may_write(const struct call *call, const struct command *command,
-                             struct bytes script)
-{
-    const struct script_hooks *hooks = call->partition->running.script_hooks;
-    if (command->flags & CMD_READONLY)
-        return false;
-    if (command->traits & TRAIT_SCRIPT_TEXT)
-        return !script_text_only_reads(script);
-    if (command->flags & CMD_SCRIPT_CACHE)
-        return !hooks->script_only_reads(call->session, script);
-    return !hooks->function_only_reads(call->session, script);
-}
-
 static bool pause_holds_command(const struct call *call, const struct command *command,
                                 const struct bytes *argv)
 {
-    if (command->flags & CMD_SCRIPT)
-        return script_may_write(call, command, argv[1]);
-    return command->flags & (CMD_WRITE | CMD_MAY_REPLICATE);
+    return flags_of_command(call, command, argv) & (CMD_WRITE | CMD_MAY_REPLICATE);
 }
 
 bool call_is_paused_write(const struct call *call)

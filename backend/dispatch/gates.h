@@ -18,10 +18,12 @@
 bool gates_pass(struct call *call);
 /* Replies the error. EXEC will discard an open transaction; a refused EXEC discards it at once. */
 void reject_command(struct call *call, const char *text);
-/* The last gates for a command that a script calls: disk and cluster. Returns the reason of a refusal; NULL: it may run. `slot`: see
+/* The last gates for a command that a script calls: disk, limits and cluster. Returns the reason of a refusal; NULL: it may run.
+ * `may_exceed`: see limits_gate_nested. `slot`: see
  * cluster_refuse_nested. */
-const char *gates_refuse_nested(struct call *call, int32_t *slot);
-/* Flags of the commands that will run: EXEC has those of its queue too. */
+const char *gates_refuse_nested(struct call *call, bool may_exceed, int32_t *slot);
+/* Flags of the commands that will run: EXEC has those of its queue too, and what a script declares replaces those of the command that
+ * runs it. */
 uint32_t effective_flags(const struct call *call);
 
 /* May the command write keys, or publish? Of EXEC: one of its commands. */

@@ -71,6 +71,7 @@ static const char *call_command(lua_State *lua)
         .resp = run->resp,
         .read_only = run->read_only,
         .out = out,
+        .allow_oom = run->allow_oom,
         .wrote = &run->wrote,
         .slot = run->may_cross_slots ? NULL : &run->slot,
     };

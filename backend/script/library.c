@@ -5,10 +5,10 @@
  * disk is written by commands/function.c.
  */
 #include "backend/context/partition.h"
-#include "backend/script/shebang.h"
 #include "backend/script/vm.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/shebang.h"
 #include "shared/table.h"
 
 #include <ctype.h>
@@ -162,16 +162,14 @@ static void read_function_flags(lua_State *lua, struct registration *registratio
             lua, "ERR flags argument to redis.register_function must be a table representing "
                  "function flags");
     for (int i = 1;; i++) {
-        int flag = 0;
         lua_rawgeti(lua, -1, i);
         if (lua_isnil(lua, -1))
             break;
         const char *name = lua_type(lua, -1) == LUA_TSTRING ? lua_tostring(lua, -1) : "";
-        while (flag < SCRIPT_FLAGS_COUNT && strcmp(name, script_flag_names[flag]) != 0)
-            flag++;
-        if (flag == SCRIPT_FLAGS_COUNT)
+        uint32_t flag = script_flag_named(name);
+        if (!flag)
             raise_library_error(lua, "ERR unknown flag given");
-        registration->flags |= 1u << flag;
+        registration->flags |= flag;
         lua_pop(lua, 1);
     }
     lua_pop(lua, 2);
@@ -426,6 +424,7 @@ void function_call(struct call *call, const struct function *function, uint32_t 
         .name = function->name,
         .is_function = true,
         .read_only = read_only || !may_write,
+        .allow_oom = function->flags & SCRIPT_ALLOW_OOM,
         .may_cross_slots = function->flags & SCRIPT_CROSS_SLOT,
     };
     run_script(&(struct run_start){.run = &run, .function_ref = function->ref, .keys = keys});

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "backend/context/call.h"
+#include "shared/command/script_flags.h"
 #include "shared/log.h"
 
 struct scripts;    /* of a namespace */
@@ -20,16 +21,6 @@ struct script_set; /* all scripts of a partition */
 struct script_vm;
 
 enum script_kind { SCRIPT_EVAL, SCRIPT_FUNCTION, SCRIPT_KINDS };
-
-enum script_flags {
-    SCRIPT_NO_WRITES = 1 << 0,
-    SCRIPT_ALLOW_OOM = 1 << 1,
-    SCRIPT_ALLOW_STALE = 1 << 2,
-    SCRIPT_NO_CLUSTER = 1 << 3,
-    SCRIPT_CROSS_SLOT = 1 << 4,
-};
-enum { SCRIPT_FLAGS_COUNT = 5 };
-extern const char *const script_flag_names[SCRIPT_FLAGS_COUNT];
 
 /* Why a run must end early; its effects are then rolled back. */
 enum script_end {
@@ -48,6 +39,7 @@ struct script_run {
     const char *name; /* a SHA-1 or a function's name */
     bool is_function;
     bool read_only;
+    bool allow_oom; /* it declares allow-oom: its commands may exceed maxmemory */
     bool wrote;
     bool may_cross_slots;
     int32_t slot;        /* of its keys, for a client of a cluster; negative: it has used none */

@@ -22,23 +22,23 @@ static bool source_of(const struct session *session, struct bytes sha, struct ou
     return script_source(scripts_of(session), sha, out);
 }
 
-static bool is_reading_script(const struct session *session, struct bytes sha)
+static uint32_t flags_of_script(const struct session *session, struct bytes sha)
 {
     uint32_t flags;
-    return script_find(scripts_of(session), sha, &flags) && flags & SCRIPT_NO_WRITES;
+    return script_find(scripts_of(session), sha, &flags) ? flags : 0;
 }
 
 /* Libraries that no FCALL has needed yet are loaded now. */
-static bool is_reading_function(const struct session *session, struct bytes name)
+static uint32_t flags_of_function(const struct session *session, struct bytes name)
 {
     if (functions_load(session->partition, session_namespace(session)) != OK)
-        return false;
+        return 0;
     const struct function *function = function_find(scripts_of(session), name);
-    return function && function->flags & SCRIPT_NO_WRITES;
+    return function ? function->flags | SCRIPT_DECLARED : 0;
 }
 
 const struct script_hooks script_hooks = {.save_random = save_random,
                                           .restore_random = restore_random,
                                           .source = source_of,
-                                          .script_only_reads = is_reading_script,
-                                          .function_only_reads = is_reading_function};
+                                          .script_flags = flags_of_script,
+                                          .function_flags = flags_of_function};

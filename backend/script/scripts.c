@@ -3,17 +3,17 @@
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/script/shebang.h"
 #include "backend/script/vm.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/digest.h"
+#include "shared/shebang.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HAS_SHEBANG = 1 << 16, COMPILE_TIMEOUT_US = 5000000 };
+enum { COMPILE_TIMEOUT_US = 5000000 };
 
 size_t scripts_cached(const struct scripts *scripts)
 {
@@ -30,16 +30,12 @@ size_t scripts_cached_bytes(const struct scripts *scripts)
 static bool read_script_flags(struct call *call, char *list, uint32_t *flags)
 {
     for (char *name; (name = strsep(&list, ","));) {
-        int i = 0;
-        if (!*name)
-            continue;
-        while (i < SCRIPT_FLAGS_COUNT && strcmp(name, script_flag_names[i]) != 0)
-            i++;
-        if (i == SCRIPT_FLAGS_COUNT) {
+        uint32_t flag = script_flag_named(name);
+        if (*name && !flag) {
             call_errorf(call, "ERR Unexpected flag in script shebang: %s", name);
             return false;
         }
-        *flags |= 1u << i;
+        *flags |= flag;
     }
     return true;
 }
@@ -66,7 +62,7 @@ static bool read_shebang(struct call *call, struct bytes *body, uint32_t *flags)
         call_errorf(call, "ERR Unexpected engine in script shebang: %s", word);
         return false;
     }
-    *flags = HAS_SHEBANG;
+    *flags = SCRIPT_DECLARED;
     while (shebang_next(&line, word, sizeof word) == SHEBANG_WORD) {
         if (strncmp(word, "flags=", 6) != 0) {
             call_errorf(call, "ERR Unknown lua shebang option: %s", word);
@@ -242,7 +238,7 @@ void script_eval(struct call *call, const char sha[SHA1_HEX_LEN + 1], uint32_t k
     bool may_write = !(flags & SCRIPT_NO_WRITES);
     if (!script_may_begin(call, flags))
         return;
-    if (read_only && flags & HAS_SHEBANG && may_write) {
+    if (read_only && flags & SCRIPT_DECLARED && may_write) {
         call_error_text(call, "ERR Can not execute a script with write flag using *_ro command.");
         return;
     }
@@ -251,7 +247,8 @@ void script_eval(struct call *call, const char sha[SHA1_HEX_LEN + 1], uint32_t k
         .call = call,
         .name = sha,
         .read_only = read_only || !may_write,
-        .may_cross_slots = !(flags & HAS_SHEBANG) || flags & SCRIPT_CROSS_SLOT,
+        .allow_oom = flags & SCRIPT_ALLOW_OOM,
+        .may_cross_slots = !(flags & SCRIPT_DECLARED) || flags & SCRIPT_CROSS_SLOT,
     };
     run_script(&(struct run_start){.run = &run, .function_ref = LUA_NOREF, .keys = keys});
 }

@@ -20,9 +20,6 @@ enum {
     SCRATCH_KEPT = 64 * 1024,
 };
 
-const char *const script_flag_names[SCRIPT_FLAGS_COUNT] = {"no-writes", "allow-oom", "allow-stale",
-                                                           "no-cluster", "allow-cross-slot-keys"};
-
 void vm_count(struct script_vm *vm, ptrdiff_t bytes)
 {
     vm->used += (size_t)bytes;

@@ -32,24 +32,33 @@ static uint64_t bytes_written(const struct partition *partition)
     return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-int limits_gate(struct call *call, uint32_t command_flags)
+/* Have the data, with what the call has written, exceeded maxmemory? */
+static bool is_over_maxmemory(const struct partition *partition, uint64_t written)
+{
+    uint64_t maxmemory = (uint64_t)partition->snapshot->maxmemory;
+    const struct space_limit *all = space_limit_of_all(partition->spaces);
+    return maxmemory && all->bytes + all->bytes_elsewhere + written > maxmemory;
+}
+
+int limits_gate_nested(struct call *call, uint32_t command_flags, bool may_exceed)
 {
     if (!(command_flags & CMD_DENYOOM))
         return OK;
     uint64_t written = bytes_written(call->partition);
     if (written > commit_disk_room(call->partition->commit))
         return refuse_over_limit(call, ERR_DISK_LOW);
-    uint64_t maxmemory = (uint64_t)call->partition->snapshot->maxmemory;
-    if (maxmemory) {
-        const struct space_limit *all = space_limit_of_all(call->partition->spaces);
-        if (all->bytes + all->bytes_elsewhere + written > maxmemory)
-            return refuse_over_limit(call, ERR_OOM);
-    }
+    if (!may_exceed && is_over_maxmemory(call->partition, written))
+        return refuse_over_limit(call, ERR_OOM);
     const struct space_limit *limit = session_space(call->session)->limit;
     if (limit && limit->max_bytes &&
         limit->bytes + limit->bytes_elsewhere + written > limit->max_bytes)
         return refuse_over_limit(call, ERR_OOM_BYTES);
     return OK;
+}
+
+int limits_gate(struct call *call, uint32_t command_flags)
+{
+    return limits_gate_nested(call, command_flags, false);
 }
 
 void limits_note_written(const struct call *call)

@@ -10,7 +10,7 @@
  *                          else                             ─► it waits: for a larger grant, and runs again, or for the
  *                                                              proof that all shards together have max-keys, and is refused
  *                    bytes: while there are more than max-bytes or maxmemory, commands with the flag denyoom are refused;
- *                           in EXEC and scripts, what these have written so far counts too
+ *                           in EXEC and scripts, what these have written so far counts too (maxmemory: not in scripts)
  *
  * Keys are counted exactly here, and the shards share max-keys so that their sum never exceeds it (key_grants.h). With one shard, and
  * when no proxy is a coordinator (SCREE LIMITS), nothing is granted: the keys here and those of the proxy's last message
@@ -37,6 +37,9 @@ enum {
 
 /* May a command with these flags run? OK, or an error: a limit of bytes is exceeded. */
 int limits_gate(struct call *call, uint32_t command_flags);
+/* As limits_gate, for a command of a script. `may_exceed`: the script may exceed maxmemory, though no other limit. As in Redis, one that
+ * declares allow-oom may, and one that has written, so that it does not stop half-way. */
+int limits_gate_nested(struct call *call, uint32_t command_flags, bool may_exceed);
 /* To be called when a call ends: if it has written much, adds that to the estimates, which are else made once a second. */
 void limits_note_written(const struct call *call);
 /* May the request wait for room? */

@@ -1,16 +1,18 @@
 #include "proxy/client/pause.h"
 
+#include "proxy/client/declared_flags.h"
 #include "proxy/client/fan_out.h"
 #include "proxy/core/handlers.h"
 #include "proxy/core/node.h"
 #include "proxy/core/request.h"
 #include "proxy/core/transaction_queue.h"
 #include "proxy/core/worker.h"
+#include "shared/command/script_flags.h"
 #include "shared/number.h"
-#include "shared/script_flags.h"
 
 #include <stdlib.h>
 
+enum held { HELD_NONE, HELD_WRITES, HELD_ALL };
 enum { HELD_FLAGS = CMD_WRITE | CMD_MAY_REPLICATE, SPACE_MAX = 255 };
 
 #define KEEP_MS_MAX (UINT64_C(366) * 24 * 3600 * 1000) /* the longest time that backends accept */
@@ -22,35 +24,59 @@ struct pause {
     char space[SPACE_MAX];
 };
 
-/* May the command write? The proxy has the text of an EVAL only, so EVALSHA and FCALL may, whatever the flags of their
- * script or function. */
-static bool may_write(const struct command *command, const struct bytes *argv, uint32_t argc)
+/* Looks for a command that may write. */
+struct look {
+    struct client *client;
+    uint32_t at; /* commands before this one that run a script or function */
+    bool is_asking;
+    bool found;
+};
+
+/* Finds the flags of a script or function. False: the shards are asked for them; of each they are asked once. */
+static bool find_flags(struct look *look, const struct command *command, struct bytes script,
+                       uint32_t *flags)
 {
-    if (command->traits & TRAIT_SCRIPT_TEXT && !(command->flags & CMD_READONLY) && argc > 1)
-        return !script_text_only_reads(argv[1]);
-    bool is_script = command->flags & CMD_SCRIPT && !(command->flags & CMD_READONLY);
-    return is_script || command->flags & HELD_FLAGS;
+    struct client *client = look->client;
+    uint32_t at = look->at++;
+    if (command->traits & TRAIT_SCRIPT_TEXT) {
+        *flags = script_text_flags(script);
+        return true;
+    }
+    if (declared_flags_find(client, command, script, flags) || at < client->script.asked)
+        return true;
+    client->script.asked = at + 1;
+    look->is_asking = declared_flags_ask(client, command, script);
+    return !look->is_asking;
 }
 
-/* transaction_queue_fn: stops at the first command that may write. */
-static bool look_for_write(void *found, const struct command *command, const struct bytes *argv,
-                           uint32_t argc)
+/* transaction_queue_fn: stops at the first command that may write, or whose flags are asked for. */
+static bool look_at_command(void *owner, const struct command *command, const struct bytes *argv,
+                            uint32_t argc)
 {
-    *(bool *)found = command && may_write(command, argv, argc);
-    return !*(bool *)found;
+    struct look *look = owner;
+    uint32_t declared = 0;
+    uint32_t flags = command ? command->flags : 0;
+    if (flags & CMD_SCRIPT) {
+        if (argc > 1 && !find_flags(look, command, argv[1], &declared))
+            return false;
+        flags = script_command_flags(flags, declared);
+    }
+    look->found = flags & HELD_FLAGS;
+    return !look->found;
 }
 
-static bool is_write(const struct client *client, const struct command *command)
+static void look_at_request(struct look *look, const struct command *command)
 {
-    const struct frame *frame = client->worker->scratch.frame;
+    const struct frame *frame = look->client->worker->scratch.frame;
     struct bytes argv[2] = {bytes_of(command->name)};
     bool has_text = frame && frame->argc > 1;
     if (has_text)
         argv[1] = frame_arg(frame, 1);
-    bool found = may_write(command, argv, has_text ? 2 : 1);
+    (void)look_at_command(look, command, argv, has_text ? 2 : 1);
     if (command->traits & TRAIT_RUNS_QUEUE)
-        transaction_queue_each(&client->session.transaction, look_for_write, &found);
-    return found;
+        transaction_queue_each(&look->client->session.transaction, look_at_command, look);
+    if (!look->is_asking)
+        look->client->script.asked = 0;
 }
 
 /* Does the pause concern the client? A pause of a namespace concerns its clients, any other pause all clients. */
@@ -61,17 +87,30 @@ static bool concerns(const struct pause *pause, const struct client *client)
            bytes_equal(space, (struct bytes){pause->space, pause->space_len});
 }
 
-bool pause_holds(struct client *client, const struct command *command)
+/* What do the pauses that concern the client hold: nothing, writes, all? */
+static enum held held_of(const struct client *client)
 {
     const struct proxy_worker *worker = client->worker;
+    enum held held = HELD_NONE;
     for (uint32_t i = 0; i < worker->pauses.count; i++) {
         const struct pause *pause = &worker->pauses.items[i];
-        if (!concerns(pause, client) || (pause->writes_only && !is_write(client, command)))
-            continue;
-        client_hold(client, HOLD_PAUSED);
-        return true;
+        if (concerns(pause, client) && !pause->writes_only)
+            return HELD_ALL;
+        if (concerns(pause, client))
+            held = HELD_WRITES;
     }
-    return false;
+    return held;
+}
+
+bool pause_holds(struct client *client, const struct command *command)
+{
+    enum held held = held_of(client);
+    struct look look = {.client = client, .found = held == HELD_ALL};
+    if (held == HELD_WRITES)
+        look_at_request(&look, command);
+    if (look.found)
+        client_hold(client, HOLD_PAUSED);
+    return look.found || look.is_asking;
 }
 
 /* ---- beginning and ending --------------------------------------------------------------------- */
@@ -125,6 +164,7 @@ static void pause_visit(struct proxy_worker *worker, const void *data, struct ou
     struct pause *pause = find_pause(worker, &wanted);
     (void)out;
     wanted.until_ms += loop_mono_ms(worker->loop);
+    declared_flags_forget(worker);
     if (pause) {
         pause->writes_only &= wanted.writes_only;
         if (wanted.until_ms > pause->until_ms)

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 /* State of a search, kept in an internal request. */
-struct script_search {
-    struct client *client; /* NULL: the client has left */
-    int shard;             /* the shard that needs the script; SHARDS_ALL: all of them */
+struct body_search {
+    struct script_search search; /* first: scripts_leave */
+    int shard;                   /* the shard that needs the script; SHARDS_ALL: all of them */
     char sha[SHA1_HEX_LEN];
 };
 
@@ -52,16 +52,16 @@ static void note_known(struct client *client, uint32_t shard, const char *sha)
 
 /* ---- the search ------------------------------------------------------------------------------ */
 
-static bool is_target(const struct script_search *search, uint32_t shard)
+static bool is_target(const struct body_search *search, uint32_t shard)
 {
     return search->shard == SHARDS_ALL || (uint32_t)search->shard == shard;
 }
 
 /* Resumes the client; its frame is dispatched without another search. */
-static void end_search(struct script_search *search)
+static void end_search(struct body_search *search)
 {
-    struct client *client = search->client;
-    search->client = NULL;
+    struct client *client = search->search.client;
+    search->search.client = NULL;
     client->script.search = NULL;
     client->script.is_sought = true;
     client_unhold(client, HOLD_SCRIPT);
@@ -73,33 +73,33 @@ static bool has_script(const struct shard_reply *answer)
     return !answer->is_failure && bytes_equal(answer->frame, BYTES("*1\r\n:1\r\n"));
 }
 
-static void ask_shard(struct request *request, const struct script_search *search, int shard,
+static void ask_shard(struct request *request, const struct body_search *search, int shard,
                       const char *container, const char *word, struct bytes argument,
                       request_done_fn *done)
 {
     const struct bytes words[] = {bytes_of(container), bytes_of(word), argument};
-    request_fan_out(request, search->client->session.keyspace, shard, words, 3, done);
+    request_fan_out(request, search->search.client->session.keyspace, shard, words, 3, done);
 }
 
 static void loaded(struct client *none, struct request *request, struct reply *reply)
 {
-    struct script_search *search = request_state(request, sizeof *search);
+    struct body_search *search = request_state(request, sizeof *search);
     (void)none;
     (void)reply;
-    if (search->client)
+    if (search->search.client)
         end_search(search);
 }
 
 /* SCREE SOURCE was answered: with the script, or null if the shard has evicted it since. */
 static void found_body(struct client *none, struct request *request, struct reply *reply)
 {
-    struct script_search *search = request_state(request, sizeof *search);
+    struct body_search *search = request_state(request, sizeof *search);
     const struct shard_reply *answer = request_reply(request, 0);
     struct resp_value value;
     size_t pos = 0;
     (void)none;
     (void)reply;
-    if (!search->client)
+    if (!search->search.client)
         return;
     if (!answer->is_failure && resp_value_next(answer->frame, &pos, &value) && value.type == '$' &&
         !value.is_null && search->shard < (int)request->worker->pool->count)
@@ -111,12 +111,12 @@ static void found_body(struct client *none, struct request *request, struct repl
 /* All shards have replied to SCRIPT EXISTS. */
 static void asked_all(struct client *none, struct request *request, struct reply *reply)
 {
-    struct script_search *search = request_state(request, sizeof *search);
+    struct body_search *search = request_state(request, sizeof *search);
     int teacher = -1;
     bool is_missing = false;
     (void)none;
     (void)reply;
-    if (!search->client)
+    if (!search->search.client)
         return;
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         if (has_script(request_reply(request, i)))
@@ -134,17 +134,17 @@ static void asked_all(struct client *none, struct request *request, struct reply
 /* The shards that need the script have replied to SCRIPT EXISTS. */
 static void asked_targets(struct client *none, struct request *request, struct reply *reply)
 {
-    struct script_search *search = request_state(request, sizeof *search);
+    struct body_search *search = request_state(request, sizeof *search);
     bool all_know = true;
     (void)none;
     (void)reply;
-    if (!search->client)
+    if (!search->search.client)
         return;
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         bool does = has_script(request_reply(request, i));
         if (does)
-            note_known(search->client, search->shard == SHARDS_ALL ? i : (uint32_t)search->shard,
-                       search->sha);
+            note_known(search->search.client,
+                       search->shard == SHARDS_ALL ? i : (uint32_t)search->shard, search->sha);
         all_know &= does;
     }
     if (all_know)
@@ -157,10 +157,10 @@ static void asked_targets(struct client *none, struct request *request, struct r
 static void begin_search(struct client *client, int shard, const char *sha)
 {
     struct request *request = request_internal(client->worker);
-    struct script_search *search = request_state(request, sizeof *search);
-    *search = (struct script_search){.client = client, .shard = shard};
+    struct body_search *search = request_state(request, sizeof *search);
+    *search = (struct body_search){.search.client = client, .shard = shard};
     memcpy(search->sha, sha, SHA1_HEX_LEN);
-    client->script.search = search;
+    client->script.search = &search->search;
     client_hold(client, HOLD_SCRIPT);
     ask_shard(request, search, shard, "SCRIPT", "EXISTS", (struct bytes){search->sha, SHA1_HEX_LEN},
               asked_targets);

@@ -35,7 +35,6 @@ struct command;
 struct part;
 struct proxy_worker;
 struct request;
-struct script_search;
 struct upstream;
 
 /* Bits of a label. The bits above them count maps and replaced connections (struct worker_label). */
@@ -93,10 +92,15 @@ struct client_links {
     struct list monitor; /* in worker->monitoring.clients; monitor.c */
 };
 
-/* The search for the script of an EVALSHA; scripts.c */
+/* A question to the shards about the script of the next command; scripts.c, declared_flags.c. It is the head of the request's state. */
+struct script_search {
+    struct client *client; /* NULL: the client has left */
+};
 struct client_script {
     struct script_search *search; /* under HOLD_SCRIPT */
     bool is_sought; /* the search has ended: the next EVALSHA is sent without another search */
+    /* so many of the commands that wait for a CLIENT PAUSE have been asked for: of EXEC, so many of its queue; pause.c */
+    uint32_t asked;
 };
 
 /* The command that waits at a backend; blocked.c */

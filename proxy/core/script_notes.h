@@ -10,11 +10,21 @@
 
 enum { SCRIPT_NOTES = 1024 };
 
+/* What a script or function declares (script_flags.h); declared_flags.c. */
+enum { DECLARED_NOTES = 256 };
+struct declared_note {
+    uint64_t hash; /* of namespace, kind and name; 0: none */
+    /* monotonic: then it is asked for again, because a function may have been replaced */
+    uint64_t until_ms;
+    uint32_t flags;
+};
+
 /* Initially all bytes are zero. */
 struct script_notes {
     uint64_t epoch; /* proxy->scripts_epoch when they were written */
     /* Hashes of namespace, shard and SHA-1, at index hash % SCRIPT_NOTES; 0: empty. */
     uint64_t known[SCRIPT_NOTES];
+    struct declared_note declared[DECLARED_NOTES];
 };
 
 /* The notes may be wrong: a shard was lost, or a second has passed. */

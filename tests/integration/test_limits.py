@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """max-keys and max-bytes of namespaces, and maxmemory: what is refused, where, and how exactly."""
 
+import hashlib
 import json
 import random
 import threading
 
-from support.cluster import Cluster, evict_all, metric
+from support.cluster import Cluster, Oracle, evict_all, metric
 from support.harness import Suite, check, check_equal, sized, wait_for
-from support.resp import ReplyError, value
+from support.resp import Connection, ReplyError, value
 
 suite = Suite(__doc__)
 
@@ -547,6 +548,57 @@ def _(run):
         wait_for(lambda: all(call(client, 'SET', cluster.key_on(shard), 'v') == MEMORY_ERROR for shard in range(3)), 'OOM')
         check_equal(call(client, 'CONFIG', 'SET', 'maxmemory', '0'), b'OK')
         wait_for(lambda: all(call(client, 'SET', cluster.key_on(shard), 'v') == b'OK' for shard in range(3)), 'room again')
+
+
+BODIES = ['return 1', "return redis.call('SET',KEYS[1],'v')", "return redis.call('GET',KEYS[1])", "return redis.pcall('SET',KEYS[1],'v')",
+          "redis.call('DEL',KEYS[1]) return redis.call('SET',KEYS[1],'v')", "redis.call('SET',KEYS[1],'v') return 1"]
+HEADS = ['', '#!lua\n', '#!lua flags=no-writes\n', '#!lua flags=allow-oom\n', '#!lua flags=allow-oom,no-writes\n', '#!lua flags=allow-stale\n']
+FULL_LIBRARY = """#!lua name=full
+redis.register_function('one', function(keys) return 1 end)
+redis.register_function('w', function(keys) return redis.call('SET', keys[1], 'v') end)
+redis.register_function{function_name='r', callback=function(keys) return redis.call('GET', keys[1]) end, flags={'no-writes'}}
+redis.register_function{function_name='o', callback=function(keys) return redis.call('SET', keys[1], 'v') end, flags={'allow-oom'}}
+"""
+
+
+def scripts_above_maxmemory(address):
+    """Requests that run scripts and functions, with their replies when the data exceed maxmemory: alone, and in an EXEC that was queued before."""
+    texts = [head + body for head in HEADS for body in BODIES]
+    requests = [[word, name, 1, 'k'] for text in texts for word, name in (
+        ('EVAL', text), ('EVAL_RO', text), ('EVALSHA', hashlib.sha1(text.encode()).hexdigest()))]
+    requests += [[word, name, 1, 'k'] for name in 'one w r o none'.split() for word in ('FCALL', 'FCALL_RO')]
+    with Connection(address) as client, Connection(address) as admin:
+        def limit(size):
+            check_equal(admin.get('CONFIG', 'SET', 'maxmemory', size), b'OK')
+            wait_for(lambda: (b'OOM' in admin.call('SET', 'k', 'v')[1]) == (size != '0'), 'the limit to be in force')
+        admin.get('FUNCTION', 'LOAD', 'REPLACE', FULL_LIBRARY)
+        admin.get('SET', 'k', 'v')
+        for text in texts:
+            client.get('SCRIPT', 'LOAD', text)
+        limit('1')
+        alone = [(request, client.call(*request)) for request in requests]
+        limit('0')
+        clients = [Connection(address) for _ in requests[::7]]
+        for each, request in zip(clients, requests[::7]):
+            check_equal((each.call('MULTI'), each.call(*request)), (('+', b'OK'), ('+', b'QUEUED')))
+        limit('1')
+        queued = [(request, each.call('EXEC')) for each, request in zip(clients, requests[::7])]
+        for each in clients:
+            each.close()
+        limit('0')
+        return alone, queued
+
+
+@suite.case('maxmemory: scripts and functions are refused as by redis-server, by the flags that they declare')
+def _(run):
+    with Cluster(backends=2, partitions=1) as cluster, Oracle() as oracle:
+        theirs = scripts_above_maxmemory(oracle.address)
+        check(any(reply == ('-', MEMORY_ERROR.encode()) for _, reply in theirs[0]), theirs)
+        check_equal(scripts_above_maxmemory(cluster.backends[0].addresses[0]), theirs, 'at a partition')
+        alone, queued = scripts_above_maxmemory(cluster.proxies[0].address)
+        check_equal(alone, theirs[0], 'through a proxy')
+        # the shard gets the commands of a proxy's EXEC one by one, and names no reason
+        check_equal([reply[0] for _, reply in queued], [reply[0] for _, reply in theirs[1]], 'EXEC through a proxy')
 
 
 @suite.case('maxmemory through a proxy: each shard counts what the others have')

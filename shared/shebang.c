@@ -1,4 +1,4 @@
-#include "backend/script/shebang.h"
+#include "shared/shebang.h"
 
 #include <ctype.h>
 
