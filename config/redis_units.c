@@ -129,6 +129,23 @@ static uint64_t unit_limit(const struct option *option, const char *text)
     return option->kind == OPTION_MS ? number / 1000 : number;
 }
 
+bool redis_is_percent(struct bytes text)
+{
+    return text.len > 1 && text.data[text.len - 1] == '%';
+}
+
+const char *redis_refuse_percent(struct bytes text)
+{
+    static const char malformed[] = "argument must be a memory or percent value";
+    uint64_t bytes;
+    int64_t percent;
+    if (!redis_is_percent(text))
+        return redis_bytes(text, &bytes) ? NULL : malformed;
+    if (!number_parse_int64((struct bytes){text.data, text.len - 1}, &percent) || percent < 0)
+        return malformed;
+    return percent > 100 ? "percentage argument must be less or equal to 100" : NULL;
+}
+
 static void refuse_range(const struct option *option, char *reason, size_t size)
 {
     if (option->kind == OPTION_INT)

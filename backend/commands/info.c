@@ -238,8 +238,12 @@ static void print_memory(const struct call *call, struct out *out)
                limit, human((uint64_t)limit, text), (int)policy_name.len, policy_name.data);
     print_allocator_info(&memory, out);
     print_memory_plan(call, out);
-    out_printf(out, "mem_allocator:jemalloc\r\nactive_defrag_running:0\r\n"
-                    "lazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n");
+    uint64_t lazyfreed = stats_metric(call->partition->metrics.process, METRIC_BACKEND_LAZYFREED) -
+                         call->partition->metrics.stats->before.lazyfreed;
+    out_printf(out,
+               "mem_allocator:jemalloc\r\nactive_defrag_running:0\r\n"
+               "lazyfree_pending_objects:0\r\nlazyfreed_objects:%" PRIu64 "\r\n",
+               lazyfreed);
 }
 
 static size_t channels(const struct call *call, enum channel_kind kind)
@@ -306,13 +310,13 @@ static void print_stats(const struct call *call, struct out *out)
                "expired_keys:%" PRIu64
                "\r\nexpired_stale_perc:%.2f\r\nexpired_time_cap_reached_count:%" PRIu64 "\r\n"
                "evicted_keys:0\r\nevicted_clients:0\r\n",
-               stats_metric(metrics, METRIC_BACKEND_EXPIRED) - stats->expired_before,
+               stats_metric(metrics, METRIC_BACKEND_EXPIRED) - stats->before.expired,
                stats->expiry.stale_percent, stats->expiry.cuts);
     out_printf(out, "expired_subkeys:%" PRIu64 "\r\n",
-               stats_metric(metrics, METRIC_BACKEND_EXPIRED_FIELDS) - stats->expired_fields_before);
+               stats_metric(metrics, METRIC_BACKEND_EXPIRED_FIELDS) - stats->before.expired_fields);
     out_printf(out, "keyspace_hits:%" PRIu64 "\r\nkeyspace_misses:%" PRIu64 "\r\n",
-               stats_metric(metrics, METRIC_BACKEND_HITS) - stats->hits_before,
-               stats_metric(metrics, METRIC_BACKEND_MISSES) - stats->misses_before);
+               stats_metric(metrics, METRIC_BACKEND_HITS) - stats->before.hits,
+               stats_metric(metrics, METRIC_BACKEND_MISSES) - stats->before.misses);
     print_uncached(partition, out);
     print_messages(call, out);
     out_printf(out,

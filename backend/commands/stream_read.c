@@ -22,8 +22,9 @@ struct source {
     struct bytes key;
     struct entry entry;
     struct stream_id after;
-    bool is_new;      /* id ">": new entries */
-    bool is_repeated; /* an earlier argument names this stream for new entries, too */
+    bool is_new; /* id ">": new entries */
+    /* earlier arguments name this stream for new entries too, and take all that there are */
+    bool is_taken;
     struct stream_group group;
     struct stream_claimable claimable; /* with CLAIM and the id ">" */
 };
@@ -225,15 +226,45 @@ static bool open_source(struct call *call, struct source *source)
            refuse_read(call, "UNBLOCKED the stream key no longer exists");
 }
 
-static void mark_repeated(struct call *call, struct read *read)
+/* A stream that several arguments name for new entries. */
+struct naming {
+    uint64_t count; /* arguments so far */
+    uint64_t most;  /* so many of them get entries */
+};
+
+/* Finds how many arguments that name the stream get new entries, COUNT for each. False: the store failed. */
+static bool find_most(struct call *call, const struct read *read, struct source *source,
+                      uint64_t *most)
+{
+    struct stream_id first = source->group.last;
+    *most = 1;
+    if (!read->count || read->claims || !source->entry.exists || !stream_id_next(&first))
+        return true;
+    uint64_t all =
+        read->count > UINT64_MAX / read->streams ? UINT64_MAX : read->count * read->streams;
+    int64_t found = stream_count(call, &source->entry, first, STREAM_ID_MAX, all);
+    if (found > 0)
+        *most = ((uint64_t)found - 1) / read->count + 1;
+    return found >= 0;
+}
+
+/* Finds the arguments for which those before them leave nothing. False: the store failed. */
+static bool mark_taken(struct call *call, struct read *read)
 {
     const uint32_t *first = first_of_equal(call->arena, call->argv + read->keys_at, read->streams);
-    bool *is_read = arena_alloc(call->arena, read->streams * sizeof *is_read);
-    memset(is_read, 0, read->streams * sizeof *is_read);
+    struct naming *namings = arena_alloc(call->arena, read->streams * sizeof *namings);
+    memset(namings, 0, read->streams * sizeof *namings);
     for (uint32_t i = 0; i < read->streams; i++) {
-        read->sources[i].is_repeated = read->sources[i].is_new && is_read[first[i]];
-        is_read[first[i]] |= read->sources[i].is_new;
+        struct source *source = &read->sources[i];
+        struct naming *naming = &namings[first[i]];
+        if (!source->is_new)
+            continue;
+        naming->count++;
+        if (naming->count == 2 && !find_most(call, read, source, &naming->most))
+            return false;
+        source->is_taken = naming->count > 1 && naming->count > naming->most;
     }
+    return true;
 }
 
 static bool open_sources(struct call *call, struct read *read)
@@ -252,9 +283,7 @@ static bool open_sources(struct call *call, struct read *read)
                                     read->count, &source->claimable)))
             return false;
     }
-    if (read->in_group && read->streams > 1)
-        mark_repeated(call, read);
-    return true;
+    return !read->in_group || read->streams == 1 || mark_taken(call, read);
 }
 
 /* ---- replies ---- */
@@ -263,7 +292,7 @@ static bool open_sources(struct call *call, struct read *read)
 static bool has_news(const struct read *read, const struct source *source)
 {
     const struct metadata *meta = &source->entry.meta;
-    if (!source->entry.exists || source->is_repeated)
+    if (!source->entry.exists || source->is_taken)
         return false;
     if (read->in_group && !source->is_new)
         return true; /* its pending entries are replied, even when there are none */

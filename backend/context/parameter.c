@@ -122,7 +122,7 @@ const struct parameter parameters[] = {
     {"masteruser", PARAMETER_TEXT, .initial = "", .only = NO_REPLICATION},
     {"maxclients", PARAMETER_OWN, .initial = "maxclients"},
     {"maxmemory", PARAMETER_BYTES, "0", .max = ANY_SIZE},
-    {"maxmemory-clients", PARAMETER_BYTES, "0", .max = INT64_MAX, .only = "each client is limited by client-output-limit and client-query-limit; a proxy has memory-limit"},
+    {"maxmemory-clients", PARAMETER_BYTES, "0", .max = INT64_MAX, .takes_percent = true, .only = "each client is limited by client-output-limit and client-query-limit; a proxy has memory-limit"},
     {"maxmemory-eviction-tenacity", PARAMETER_INT, "10", .min = 0, .max = 100, .only = NO_EVICTION},
     {"maxmemory-policy", PARAMETER_WORD, "noeviction", .only = NO_EVICTION, .words = "volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"},
     {"maxmemory-samples", PARAMETER_INT, "5", .min = 1, .max = INT32_MAX, .only = NO_EVICTION},
@@ -295,10 +295,17 @@ static bool check_bytes(const struct parameter *parameter, struct bytes value, c
     uint64_t bytes;
     uint64_t min = (uint64_t)parameter->min;
     uint64_t max = (uint64_t)parameter->max;
-    if (!redis_bytes(value, &bytes)) {
-        (void)snprintf(error, size, "argument must be a memory value");
+    const char *refused = NULL;
+    if (parameter->takes_percent)
+        refused = redis_refuse_percent(value);
+    else if (!redis_bytes(value, &bytes))
+        refused = "argument must be a memory value";
+    if (refused) {
+        (void)snprintf(error, size, "%s", refused);
         return false;
     }
+    if (parameter->takes_percent)
+        return true;
     if (bytes >= min && bytes <= max)
         return true;
     (void)snprintf(error, size, "argument must be between %" PRIu64 " and %" PRIu64 " inclusive",

@@ -31,8 +31,9 @@ struct parameter {
     const char *initial;
     int64_t min; /* INT, BYTES */
     int64_t max;
-    const char *words; /* WORD: "a, b, c" */
-    const char *only;  /* why `initial` is the only allowed value; NULL: other values are allowed */
+    bool takes_percent; /* BYTES: Redis also takes a percentage */
+    const char *words;  /* WORD: "a, b, c" */
+    const char *only; /* why `initial` is the only allowed value; NULL: other values are allowed */
 };
 
 /* The table, sorted by name. */

@@ -27,10 +27,11 @@ void stats_reset(struct stats *stats, const struct metrics *metrics)
         .held = stats->held,
         .held_cap = stats->held_cap,
         .sampled_ms = stats->sampled_ms,
-        .expired_before = stats_metric(metrics, METRIC_BACKEND_EXPIRED),
-        .expired_fields_before = stats_metric(metrics, METRIC_BACKEND_EXPIRED_FIELDS),
-        .hits_before = stats_metric(metrics, METRIC_BACKEND_HITS),
-        .misses_before = stats_metric(metrics, METRIC_BACKEND_MISSES),
+        .before.lazyfreed = stats_metric(metrics, METRIC_BACKEND_LAZYFREED),
+        .before.expired = stats_metric(metrics, METRIC_BACKEND_EXPIRED),
+        .before.expired_fields = stats_metric(metrics, METRIC_BACKEND_EXPIRED_FIELDS),
+        .before.hits = stats_metric(metrics, METRIC_BACKEND_HITS),
+        .before.misses = stats_metric(metrics, METRIC_BACKEND_MISSES),
     };
     memcpy(fresh.slowlogs, stats->slowlogs, sizeof fresh.slowlogs);
     *stats = fresh;

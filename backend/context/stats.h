@@ -39,6 +39,15 @@ struct stats_expiry {
     double stale_percent;
 };
 
+/* METRIC_BACKEND_EXPIRED and so on, at the last CONFIG RESETSTAT. */
+struct stats_before {
+    uint64_t expired;
+    uint64_t expired_fields;
+    uint64_t lazyfreed;
+    uint64_t hits;
+    uint64_t misses;
+};
+
 struct stats {
     struct command_stats commands[COMMAND_COUNT];
     struct error_stats errors[STATS_ERRORS_MAX];
@@ -53,10 +62,7 @@ struct stats {
     uint64_t connections_refused;
     uint64_t input_bytes;
     uint64_t output_bytes;
-    uint64_t expired_before; /* METRIC_BACKEND_EXPIRED and so on, at the last RESETSTAT */
-    uint64_t expired_fields_before;
-    uint64_t hits_before;
-    uint64_t misses_before;
+    struct stats_before before;
     uint64_t reads_total;   /* number of reads from connections */
     uint64_t replies_total; /* replies handed to connections */
     struct stats_expiry expiry;

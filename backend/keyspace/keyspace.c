@@ -401,9 +401,18 @@ void entry_touch(struct call *call, struct entry *entry)
     touch(call, entry, CHANGE_TOUCHED, true);
 }
 
+/* Does redis-server free such a value in the background? */
+static bool is_freed_later(const struct metadata *meta)
+{
+    enum { FEW_ELEMENTS = 64 };
+    return meta->size > FEW_ELEMENTS && meta->type != TYPE_STRING && meta->type != TYPE_BITMAP;
+}
+
 static void remove_key(struct call *call, struct entry *entry, bool by_client)
 {
     CHECK(entry->exists);
+    if (is_freed_later(&entry->meta))
+        metric_add(call->partition->metrics.process, METRIC_BACKEND_LAZYFREED, 1);
     index_expiry(call, entry, 0);
     overlay_delete(call->partition->overlay, CF_METADATA, entry->row_key);
     if (entry->is_borrowed)

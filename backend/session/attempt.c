@@ -12,9 +12,10 @@
 
 /* Metrics that change while a handler runs. They get their old values back when it is rolled back, so that no attempt
  * counts twice; no other metric does, nor a cell (cell_add). */
-static const enum metric counted[] = {METRIC_BACKEND_HITS,    METRIC_BACKEND_MISSES,
-                                      METRIC_BACKEND_EXPIRED, METRIC_BACKEND_EXPIRED_FIELDS,
-                                      METRIC_BACKEND_ERRORS,  METRIC_BACKEND_LIMIT_REFUSED};
+static const enum metric counted[] = {METRIC_BACKEND_HITS,         METRIC_BACKEND_MISSES,
+                                      METRIC_BACKEND_EXPIRED,      METRIC_BACKEND_EXPIRED_FIELDS,
+                                      METRIC_BACKEND_LAZYFREED,    METRIC_BACKEND_ERRORS,
+                                      METRIC_BACKEND_LIMIT_REFUSED};
 
 enum { COUNTED = sizeof counted / sizeof counted[0] };
 

@@ -29,7 +29,7 @@ struct attempt {
     uint8_t db;    /* the session's */
     uint32_t messages;
     uint64_t random_state[4];
-    uint64_t counts[6]; /* of metrics */
+    uint64_t counts[7]; /* of metrics */
 };
 
 /* A command begins: from now on attempt_rollback undoes its effects. */

@@ -68,8 +68,9 @@ void client_write_line(const struct client *client, struct out *out)
                "rbs=0 rbp=0 obl=%zu oll=%u omem=%zu tot-mem=%zu events=r",
                counts[CHANNEL_PLAIN], counts[CHANNEL_PATTERN], counts[CHANNEL_SHARD],
                transaction->is_open ? (int)transaction->count : -1, memory.query, memory.room,
-               memory.argv, memory.queue, stream_pending(stream), client->pipeline.count,
-               client->bytes.kept, memory.total);
+               memory.argv, memory.queue, stream_pending(stream),
+               client->pipeline.count - (client_line_request(client) != NULL), client->bytes.kept,
+               memory.total);
     out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
                client->last_command ? command_full_name(client->last_command) : "NULL",
                (int)user.len, user.data,

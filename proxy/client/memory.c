@@ -6,6 +6,7 @@
 #include "proxy/core/events.h"
 #include "proxy/core/login_rules.h"
 #include "proxy/core/proxy.h"
+#include "proxy/core/request.h"
 #include "proxy/core/share_limits.h"
 #include "proxy/core/worker.h"
 #include "shared/log.h"
@@ -31,14 +32,22 @@ static size_t text_size(const char *text)
     return text ? strlen(text) + 1 : 0;
 }
 
+const struct request *client_line_request(const struct client *client)
+{
+    struct pipeline_link *last = client->pipeline.back;
+    const struct request *request = last ? container_of(last, struct request, link) : NULL;
+    return request && request->head.shows_clients ? request : NULL;
+}
+
 void client_memory(const struct client *client, struct client_memory *memory)
 {
     const struct client_session *session = &client->session;
     const struct stream *stream = client->stream;
     size_t names = text_size(session->name) + text_size(session->user_name) +
                    text_size(session->lib_name) + text_size(session->lib_version);
+    const struct request *own = client_line_request(client);
     *memory = (struct client_memory){
-        .query = stream_held(stream),
+        .query = stream_held(stream) + (own ? own->head.frame_bytes : 0),
         .room = stream_held_room(stream) - stream_held(stream),
         .argv = client->scan.args_cap * sizeof *client->scan.args + client->scan.inline_len,
         .replies = stream_pending(stream) + client->bytes.kept,

@@ -29,6 +29,8 @@ struct client_memory {
     size_t channels; /* subscriptions, and messages that wait for a confirmation */
     size_t total;    /* sum of the above and of the structs of the connection */
 };
+/* The CLIENT LIST or CLIENT INFO that the client itself has sent, and whose reply is being made; NULL: none. */
+const struct request *client_line_request(const struct client *client);
 void client_memory(const struct client *client, struct client_memory *memory);
 
 /* Called at every tick while memory is full, and once a second. */

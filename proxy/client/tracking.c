@@ -206,6 +206,7 @@ void tracking_clear(struct client *client)
         watch_connection_lost(client, client->session.transaction.dedicated,
                               "the client has turned tracking off");
     client->tracking = NULL;
+    client->worker->clients.tracking -= tracking->is_on;
     drop_dedicated_connections(tracking);
     for (uint32_t i = 0; i < tracking->prefix_count; i++)
         free((char *)tracking->prefixes[i].data);

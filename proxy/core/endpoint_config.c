@@ -2,6 +2,7 @@
 
 #include "shared/check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Redis' parameters. `key`: the proxy's option with this meaning; NULL: the value is derived from the listen addresses
@@ -126,11 +127,24 @@ const struct option *endpoint_option(const struct config *config, struct bytes n
     return NAMES[row].key ? config_find(config, bytes_of(NAMES[row].key)) : NULL;
 }
 
+/* Is the value of maxmemory-clients, which may be a percentage in Redis, a size? */
+static bool is_size(struct bytes value, char *reason, size_t size)
+{
+    const char *refused = redis_refuse_percent(value);
+    if (!refused && redis_is_percent(value))
+        refused = "a percentage of maxmemory is not possible: this is the proxy's memory-limit";
+    if (refused)
+        (void)snprintf(reason, size, "%s", refused);
+    return !refused;
+}
+
 bool endpoint_set(struct config *config, struct bytes name, struct bytes value, char *reason,
                   size_t size)
 {
     const struct option *option = endpoint_option(config, name);
     CHECK(option);
+    if (bytes_is(name, "maxmemory-clients") && !is_size(value, reason, size))
+        return false;
     if (endpoint_has(name))
         return redis_option_set(option, config, value, reason, size);
     return config_set(config, option, value, reason, size);

@@ -116,6 +116,7 @@ struct request_head {
     struct block *block; /* in which they lie; NULL: they are on the heap */
     size_t frame_bytes;  /* length of the whole frame */
     uint16_t len;        /* at most REQUEST_HEAD_MAX */
+    bool shows_clients; /* CLIENT LIST or INFO, which counts its own bytes as those of its client */
 };
 
 struct request {

@@ -3,6 +3,7 @@
 #include "proxy/core/node.h"
 #include "proxy/core/proxy.h"
 #include "shared/check.h"
+#include "shared/error_code.h"
 
 #include <stdlib.h>
 
@@ -141,7 +142,8 @@ static void log_request(const struct client *client, const struct request *reque
         .command = request->command,
     };
     parse_head(request, argv, &slow);
-    tell_shard(request, &slow);
+    if (!request->is_blocking)
+        tell_shard(request, &slow);
     struct slow_log *slow_log = worker->proxy->slow_log;
     slow_log_lock(slow_log);
     slowlog_push(&slow_log->slowlogs[kind], &slow, (uint64_t)len_max);
@@ -169,15 +171,27 @@ void slow_log_note_bytes(struct client *client, const struct request *request, u
                     config->commandlog_large_reply_max_len);
 }
 
-void slow_log_note(struct client *client, const struct request *request, uint64_t usec)
+/* Has the blocking command ended by something else than its time or CLIENT UNBLOCK? Else its reply is a null, or an error with this code,
+ * which XREADGROUP also gets for a group that was deleted. The reply of WAIT is a number. */
+static bool has_found(const struct request *request, struct bytes head)
+{
+    bool is_null = head.len > 1 && (head.data[0] == '_' || head.data[1] == '-');
+    bool is_unblocked =
+        error_has_code(head, "UNBLOCKED") && request->command->group != GROUP_STREAM;
+    return head.len && !is_null && head.data[0] != ':' && !is_unblocked;
+}
+
+void slow_log_note(struct client *client, const struct request *request, struct bytes head,
+                   uint64_t usec)
 {
     const struct command *command = request->command;
     const struct proxy_worker *worker = client->worker;
     const struct proxy_config *config = &worker->snapshot->config;
     int64_t slower_than = config->slowlog_log_slower_than;
     int threshold_ms = config->latency_monitor_threshold;
-    if (!command || request->is_blocking || client->is_closed)
+    if (!command || client->is_closed || (request->is_blocking && !has_found(request, head)))
         return;
+    usec = request->is_blocking ? 0 : usec;
     if (slower_than >= 0 && usec >= (uint64_t)slower_than && !is_skipped(command))
         log_request(client, request, SLOWLOG_SLOW, usec, config->slowlog_max_len);
     if (threshold_ms == 0 || usec < (uint64_t)threshold_ms * 1000)

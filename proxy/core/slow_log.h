@@ -6,7 +6,7 @@
  *   reply complete ─► slow_log_look: counted; too long ─► slow_log_note ─► slow log (one per proxy, a mutex)
  *
  * Times are read once per turn of the loop (worker_clock), so a request that ends in the turn in which it began takes
- * 0 µs. Blocking commands (BLPOP) are not logged. The shard's part of the time begins when the request was sent, or when
+ * 0 µs. So does a command that waits for elements (BLPOP). The shard's part of the time begins when the request was sent, or when
  * the previous reply on that connection arrived, whichever is later.
  */
 #pragma once
@@ -44,9 +44,11 @@ static inline void slow_log_remember(struct request *request, const struct frame
 {
     const struct proxy_worker *worker = request->worker;
     request->begun_us = worker->timing.now_us;
-    if (!worker->timing.keeps_head || !frame)
+    if (!frame)
         return;
     request->head.frame_bytes = frame->len;
+    if (!worker->timing.keeps_head)
+        return;
     request->head.len = frame->len < REQUEST_HEAD_MAX ? (uint16_t)frame->len : REQUEST_HEAD_MAX;
     if (frame->block && frame->len <= SLOW_LOG_PIN_MAX) {
         request->head.data = frame->data;
@@ -60,7 +62,11 @@ static inline void slow_log_remember(struct request *request, const struct frame
  * so that requests that wait for their replies do not keep blocks alive. */
 void slow_log_release_blocks(struct proxy_worker *worker);
 
-void slow_log_note(struct client *client, const struct request *request, uint64_t usec);
+/* Adds the request to the log of slow commands, and to the latency events, if it took that long. `head`: first bytes of its reply. A
+ * command that waits for elements counts as 0 µs, because only its shard has its time without the wait; as in Redis, one that waited
+ * in vain is left out. */
+void slow_log_note(struct client *client, const struct request *request, struct bytes head,
+                   uint64_t usec);
 /* Adds the request to the log of large requests, and to that of large replies, if its size exceeds the log's limit. */
 void slow_log_note_bytes(struct client *client, const struct request *request,
                          uint64_t reply_bytes);
@@ -83,7 +89,7 @@ static inline void slow_log_look(struct client *client, const struct request *re
     if (is_error && client->session.keyspace->cell)
         cell_add(client->session.keyspace->cell, TENANT_ERRORS, 1);
     if (usec >= worker->timing.slow_us && request->head.data)
-        slow_log_note(client, request, usec);
+        slow_log_note(client, request, head, usec);
     if (request->head.data && (request->head.frame_bytes >= worker->timing.large_request ||
                                reply_bytes >= worker->timing.large_reply))
         slow_log_note_bytes(client, request, reply_bytes);

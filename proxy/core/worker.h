@@ -47,6 +47,7 @@ struct worker_clients {
     uint32_t count;
     uint32_t blocked;          /* clients whose command waits at a backend; blocked.h */
     uint32_t paused;           /* clients that wait for the end of CLIENT PAUSE */
+    uint32_t tracking;         /* clients with CLIENT TRACKING; tracking.c */
     struct client_iter *iters; /* unfinished client_each() calls, innermost first */
 };
 

@@ -152,6 +152,7 @@ static struct filter *parse_filter(const struct client *client, struct request *
 void local_client_list(struct client *client, struct request *request, struct reply *reply)
 {
     struct filter *filter = parse_filter(client, request, true, reply);
+    request->head.shows_clients = true;
     if (filter)
         request_gather(request, list_worker_clients, filter, filter_bytes(filter),
                        client_list_done);
@@ -161,7 +162,7 @@ void local_client_list(struct client *client, struct request *request, struct re
 void local_client_info(struct client *client, struct request *request, struct reply *reply)
 {
     struct out out;
-    (void)request;
+    request->head.shows_clients = true;
     out_init(&out);
     write_client_info(client, &out);
     reply_verbatim_out(reply, "txt", &out);

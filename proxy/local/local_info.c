@@ -247,6 +247,8 @@ static enum merge_rule rule_of(const struct section *section, struct bytes name)
         /* shards share a machine; maxmemory limits all shards together */
         {"total_system_memory", RULE_LARGEST},
         {"maxmemory", RULE_LARGEST},
+        /* every shard has all prefixes of CLIENT TRACKING */
+        {"tracking_total_prefixes", RULE_LARGEST},
         {"store_cache_bytes", RULE_SUM_PROCESS},
         {"store_disk_total_bytes", RULE_FIRST}, /* see merge_disk */
         {"store_disk_free_bytes", RULE_FIRST},
@@ -450,6 +452,8 @@ static void info_own(struct info *info, const struct client *client)
                          (uint64_t)atomic_load(&proxy->clients));
         field_set_number(info, section, "blocked_clients",
                          metrics_sum(METRIC_PROXY_CLIENTS_BLOCKED));
+        field_set_number(info, section, "tracking_clients",
+                         metrics_sum(METRIC_PROXY_CLIENTS_TRACKING));
         field_set_number(info, section, "total_connections_received",
                          metrics_sum(METRIC_PROXY_CLIENTS_ACCEPTED));
         field_set_text(info, section, "run_id", proxy->run_id);

@@ -79,6 +79,7 @@ static int by_prefix_bytes(const void *a, const void *b)
 static void adopt(struct client_tracking *tracking, const struct wanted *wanted,
                   const struct bytes *argv, uint32_t argc)
 {
+    tracking->client->worker->clients.tracking += !tracking->is_on;
     tracking->is_on = true;
     tracking->is_bcast = wanted->is_bcast;
     tracking->is_optin = wanted->is_optin;

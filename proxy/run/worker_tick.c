@@ -142,6 +142,7 @@ static void set_gauges(struct proxy_worker *worker)
     metric_set(worker->metrics.process, METRIC_PROXY_CLIENTS, worker->clients.count);
     metric_set(worker->metrics.process, METRIC_PROXY_CLIENTS_BLOCKED,
                worker->clients.blocked + worker->clients.paused);
+    metric_set(worker->metrics.process, METRIC_PROXY_CLIENTS_TRACKING, worker->clients.tracking);
     metric_set(worker->metrics.process, METRIC_PROXY_INFLIGHT,
                worker->requests.count - worker->requests.free_count);
 }

@@ -1,6 +1,29 @@
 """behaviours_lists: lists, and blocking commands that need not block. (title, script[, only these targets])"""
 
 CASES = [
+    ('XREADGROUP that names a stream several times with > gives each naming the next COUNT entries', '''
+        XGROUP CREATE x g 0 MKSTREAM
+        XADD x 1-0 f v
+        XADD x 2-0 f v
+        XADD x 3-0 f v
+        XADD x 4-0 f v
+        XADD x 5-0 f v
+        XADD {x}y 1-0 f v
+        XGROUP CREATE {x}y g 0
+        XREADGROUP GROUP g c COUNT 2 STREAMS x x > >
+        XREADGROUP GROUP g c COUNT 1 STREAMS x {x}y x x 0 > > >
+        XPENDING x g
+        XADD x 6-0 f v
+        XREADGROUP GROUP g c STREAMS x x > >
+        XADD x 7-0 f v
+        XADD x 8-0 f v
+        XREADGROUP GROUP g d NOACK COUNT 1 STREAMS x x x > > >
+        XREADGROUP GROUP g d COUNT 9223372036854775807 STREAMS x x > >
+        XADD x 9-0 f v
+        XADD x 10-0 f v
+        XREADGROUP GROUP g d COUNT 9223372036854775807 STREAMS x x > >
+        XINFO GROUPS x
+        XPENDING x g'''),
     ('2 replies for missing lists', '''
         LPOP no
         LPOP no 0

@@ -143,5 +143,95 @@ def _(run):
     with_both(body)
 
 
+def own_line(connection, *words):
+    line = next(line for line in connection.get(*words).decode().splitlines() if 'cmd=client|' + words[1].lower() in line)
+    return {name: text for name, _, text in (word.partition('=') for word in line.split()) if name in ('qbuf', 'oll', 'obl', 'multi', 'cmd')}
+
+
+@suite.case('CLIENT LIST and CLIENT INFO show the request that asks, and no reply that waits')
+def _(run):
+    def body(theirs, ours, cluster):
+        for words in (['CLIENT', 'INFO'], ['CLIENT', 'LIST'], ['CLIENT', 'LIST', 'TYPE', 'normal']):
+            check_equal(own_line(ours, *words), own_line(theirs, *words), words)
+        ours.call('CONFIG', 'SET', 'slowlog-log-slower-than', '-1')
+        check_equal(own_line(ours, 'CLIENT', 'INFO')['qbuf'], '26', 'without a slow log')
+    with_both(body)
+
+
+@suite.case('INFO counts big collections that were deleted as freed in the background, until CONFIG RESETSTAT')
+def _(run):
+    def body(theirs, ours, cluster):
+        def freed(connection):
+            return int(info(connection, 'memory')['Memory']['lazyfreed_objects'])
+        for connection in (theirs, ours):
+            connection.call('CONFIG', 'RESETSTAT')
+            for key in ('few', 'many'):
+                for i in range(3 if key == 'few' else 200):
+                    connection.call('XADD', key + '-stream', '*', 'f', 'v')
+                connection.call('HSET', key + '-hash', *(str(i) for i in range(6 if key == 'few' else 2000)))
+                connection.call('SADD', key + '-set', *(str(i) + 'x' for i in range(3 if key == 'few' else 1000)))
+                connection.call('SETRANGE', key + '-string', 10 if key == 'few' else 100000, 'x')
+                connection.call('UNLINK', *(key + kind for kind in ('-hash', '-set', '-string')))
+            wait_for(lambda: freed(connection) == 2, 'two to be counted')
+            connection.call('CONFIG', 'RESETSTAT')
+            check_equal(freed(connection), 0, 'after CONFIG RESETSTAT')
+    with_both(body)
+
+
+@suite.case('INFO counts clients that track, and their prefixes, as one server')
+def _(run):
+    def body(theirs, ours, cluster):
+        shown = []
+        for connection in (theirs, ours):
+            with Connection(connection.address) as one, Connection(connection.address) as two:
+                one.call('HELLO', '3'), two.call('HELLO', '3')
+                one.call('CLIENT', 'TRACKING', 'ON')
+                two.call('CLIENT', 'TRACKING', 'ON', 'BCAST', 'PREFIX', 'a', 'PREFIX', 'b')
+                for key in 'klmno':
+                    one.call('SET', key, 'v'), one.call('GET', key)
+
+                def counts():
+                    figures = info(connection, 'clients', 'stats')
+                    return figures['Clients']['tracking_clients'], *(figures['Stats']['tracking_total_' + of] for of in ('keys', 'items', 'prefixes'))
+                wait_for(lambda: counts()[0] == '2', 'two clients')
+                shown.append([counts()])
+                two.call('CLIENT', 'TRACKING', 'OFF')
+                one.call('CLIENT', 'TRACKING', 'ON')
+                wait_for(lambda: counts()[0] == '1', 'one client')
+                shown[-1].append(counts())
+            wait_for(lambda: counts()[0] == '0', 'none, when they have left')
+        check_equal(shown[1], shown[0])
+    with_both(body)
+
+
+@suite.case('SLOWLOG has a command that waited and was served, with its time without the wait; none that waited in vain')
+def _(run):
+    waits = [('BLPOP l 0', 'LPUSH l x'), ('BLPOP l m n o p 0', 'LPUSH o x'), ('BLPOP l 0.1', 'PING'), ('BLPOP l m n o p 0.1', 'PING'),
+             ('BLMPOP 0 2 l m LEFT', 'LPUSH m x'), ('BZPOPMIN z 0', 'ZADD z 1 x'), ('BZMPOP 0 2 z y MIN', 'ZADD y 1 x'),
+             ('XREAD BLOCK 0 STREAMS s t $ $', 'XADD t * f v'), ('XREAD BLOCK 100 STREAMS s $', 'PING'),
+             ('XREADGROUP GROUP g c BLOCK 0 STREAMS g >', 'DEL g'), ('BLPOP l 0', 'CLIENT UNBLOCK %s'), ('BLPOP l 0', 'CLIENT UNBLOCK %s ERROR')]
+
+    def body(theirs, ours, cluster):
+        shown = []
+        for connection in (theirs, ours):
+            with Connection(connection.address) as waiter:
+                number = waiter.get('CLIENT', 'ID')
+                connection.call('XGROUP', 'CREATE', 'g', 'g', '$', 'MKSTREAM')
+                connection.call('CONFIG', 'SET', 'slowlog-log-slower-than', '0', 'slowlog-max-len', '1000')
+                shown.append([])
+                for wait, other in waits:
+                    connection.call('SLOWLOG', 'RESET')
+                    waiter.send(*wait.split())
+                    wait_for(lambda: b'blocked_clients:1\r\n' in connection.get('INFO', 'clients'), wait)
+                    connection.call(*(other % number if '%' in other else other).split())
+                    waiter.read()
+                    name = wait.split()[0].encode()
+                    log = value(connection.call('SLOWLOG', 'GET', '1000'))
+                    shown[-1].append((wait, [entry[2] < 50000 for entry in log if entry[3] and entry[3][0] == name]))
+        check(any(logged for _, logged in shown[0]), 'some are logged')
+        check_equal(shown[1], shown[0])
+    with_both(body)
+
+
 if __name__ == '__main__':
     suite.main()

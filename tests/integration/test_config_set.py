@@ -208,6 +208,15 @@ CONFIG SET proto-max-bulk-len 100
 CONFIG SET client-query-buffer-limit 1
 CONFIG SET protected-mode x
 CONFIG SET maxmemory x
+CONFIG SET maxmemory 5%
+CONFIG SET maxmemory-clients 101%
+CONFIG SET maxmemory-clients 200%
+CONFIG SET maxmemory-clients x%
+CONFIG SET maxmemory-clients -1%
+CONFIG SET maxmemory-clients %
+CONFIG SET maxmemory-clients 50%%
+CONFIG SET maxmemory-clients 18446744073709551615%
+CONFIG SET maxmemory-clients x
 CONFIG SET maxmemory-policy x
 CONFIG SET save
 CONFIG SET notify-keyspace-events q

@@ -59,7 +59,7 @@ static void test_a_reset_keeps_the_slow_log_and_remembers_the_metrics(void)
     slowlog_push(&stats->slowlogs[SLOWLOG_SLOW], &(struct slow_command){.argv = argv, .argc = 1},
                  3);
     stats_reset(stats, metrics);
-    CHECK(stats->hits_before == 9 && stats->errors_count == 0 && stats->errors_total == 0);
+    CHECK(stats->before.hits == 9 && stats->errors_count == 0 && stats->errors_total == 0);
     CHECK(stats->commands[COMMAND_get].calls == 0 && stats->slowlogs[SLOWLOG_SLOW].count == 1);
     stats_free(stats);
 }
