@@ -12,6 +12,7 @@
 #include "backend/slots/peering.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/log.h"
 #include "shared/shard_map.h"
 #include "shared/version.h"
@@ -32,6 +33,7 @@ enum {
     OUTSTANDING_MAX = 4096,
     OUTPUT_BYTES_MIN = 16 << 20, /* a frame of records, and pieces of files, must fit */
     RECORDS_OF_AN_EMPTY_STORE = 1,
+    HEARD_US = 2000000, /* a leader that was heard so long ago is there */
 };
 
 enum proposal { PROPOSAL_NONE, PROPOSAL_WAITS, PROPOSAL_WRITTEN };
@@ -423,13 +425,19 @@ const char *founding_found(struct partition *partition)
     return *founding->waits ? founding->waits : make_group(partition, false);
 }
 
+/* Is it connected, or was it heard a moment ago? */
+static bool is_copy_there(const struct replica_figure *copy)
+{
+    return copy->is_up || (copy->heard_us && clock_mono_us() < copy->heard_us + HEARD_US);
+}
+
 /* Does another copy lead, as far as this one has heard? Its last writes would be lost. */
 static bool is_led(const struct partition *partition)
 {
     struct replica_figures figures;
     replica_figures(partition->copies.replica, &figures);
     for (unsigned i = 0; i < figures.count; i++)
-        if (figures.of[i].id == figures.leader && figures.of[i].is_up)
+        if (figures.of[i].id == figures.leader && is_copy_there(&figures.of[i]))
             return true;
     return false;
 }

@@ -140,7 +140,7 @@ def _(run):
             copies.wait_follows(1, 2)
             copies.backends[1].kill9()
             load(leader, 'later')
-        check_equal(copies.info(0)['connected_slaves'], '1')
+        wait_for(lambda: copies.info(0)['connected_slaves'] == '1', 'the other copy to be connected')
         copies.backends[1].start()
         check_equal_copies(copies, 'later')
         check(b'snapshot' not in copies.backends[1].log().split(b'started version')[-1], 'the copy has fetched all files again')

@@ -86,8 +86,14 @@ class Copies(Cluster):
     def wait_follows(self, *indexes):
         """Waits until these copies have applied what the leader has."""
         for index in indexes:
-            wait_for(lambda: self.phase(index) == 'following' and self.applied(index) >= self.applied(self.order[0]),
+            wait_for(lambda: self.hears(index) and self.applied(index) >= self.applied(self.order[0]),
                      'copy %d to have all' % index, pause=0.05)
+
+    def hears(self, index):
+        """Does the copy follow, and is it connected to the leader?"""
+        with contextlib.suppress(OSError, Closed, KeyError):
+            return self.phase(index) == 'following' and self.info(index)['master_link_status'] == 'up'
+        return False
 
     def applied(self, index):
         return int(self.replicas(index)[0]['applied'])
