@@ -37,7 +37,7 @@ static struct bytes copy_text(struct bytes text)
 /* A place, which begins at 1, as a value of a table. */
 static void *place_of(size_t place)
 {
-    return (char *)NULL + place;
+    return (void *)(uintptr_t)place;
 }
 
 void acl_texts_add(struct acl_texts *texts, struct bytes text, unsigned tag)
@@ -86,7 +86,7 @@ struct acl_text *acl_texts_find(struct acl_texts *texts, struct bytes text)
     if (!texts->places && texts->compared > SEARCHES * texts->count)
         make_places(texts);
     if (texts->places) {
-        size_t place = (size_t)((char *)table_get(texts->places, text) - (char *)NULL);
+        size_t place = (uintptr_t)table_get(texts->places, text);
         return place ? &texts->items[place - 1] : NULL;
     }
     texts->compared += texts->count;
