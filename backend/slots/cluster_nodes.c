@@ -29,8 +29,11 @@ static void choose_port(const struct call *call, uint16_t port, uint16_t tls_por
         node->port = own;
 }
 
+/* Of a copy that does not lead: the newest one. */
 static const struct shard_map *map_of(const struct call *call)
 {
+    if (call->partition->copies.is_closed)
+        return call->partition->snapshot->map;
     return peer_set_map(call->partition->shards.peers);
 }
 
@@ -86,7 +89,8 @@ static void set_link_state(const struct call *call, const char *shard, struct cl
 {
     const struct peer_link *link = peer_set_find(call->partition->shards.peers, bytes_of(shard));
     uint64_t mono_ms = loop_mono_ms(call->partition->loop);
-    node->is_lost = !node->is_self && (!link || link->state != PEER_LINK_UP);
+    node->is_lost = !node->is_self && !call->partition->copies.is_closed &&
+                    (!link || link->state != PEER_LINK_UP);
     if (link && link->heard_ms)
         node->heard_ms = call->now_ms - (mono_ms - link->heard_ms);
 }

@@ -178,8 +178,10 @@ void peering_configure(struct partition *partition)
 {
     const struct config_snapshot *snapshot = partition->snapshot;
     const struct backend_config *options = &snapshot->config;
-    if (partition->copies.is_closed)
+    if (partition->copies.is_closed) {
+        slot_owners_reload(partition->shards.owners);
         return;
+    }
     char address[PEER_ADDRESS_MAX + 1];
     uint16_t port;
     uint16_t tls_port;

@@ -52,6 +52,8 @@ static const char *told_owner(const struct slot_owners *owners, uint16_t slot, u
     if (is_claimed || is_owned_state(record->state))
         return owners_own_name(owners);
     *epoch = owners->epoch[slot];
+    if (owners->partition->copies.is_closed && !owners_known(owners, slot))
+        return owners_by_map(owners, slot); /* it hears of no other shard */
     return slot_set_has(&owners->claimed, slot) ? NULL : owners_known(owners, slot);
 }
 

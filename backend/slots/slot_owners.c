@@ -123,6 +123,18 @@ static void serve_here(struct slot_owners *owners, const struct slot_set *here)
     shards->here_sum = slot_set_sum(here);
 }
 
+/* A copy that follows has no links, by which a map comes into force: it only says where slots are by the newest map. When it leads, the
+ * map comes into force as after a start. */
+static void follow_map(struct slot_owners *owners)
+{
+    const struct partition *partition = owners->partition;
+    const struct shard_map *map = partition->copies.is_following ? partition->snapshot->map : NULL;
+    if (!partition->copies.is_closed || map == owners->map)
+        return;
+    drop_map(owners);
+    owners->map = map ? shard_map_ref((struct shard_map *)map) : NULL;
+}
+
 void slot_owners_reload(struct slot_owners *owners)
 {
     struct partition_shards *shards = &owners->partition->shards;
@@ -130,6 +142,7 @@ void slot_owners_reload(struct slot_owners *owners)
     memset(&owners->here, 0, sizeof owners->here);
     uint32_t count = 0;
     owners->answer.made_ms = 0;
+    follow_map(owners);
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
         learn_from_record(owners, (uint16_t)slot);
         if (!is_owned_state(slot_table_state(owners_table(owners), (uint16_t)slot)) ||
@@ -139,8 +152,7 @@ void slot_owners_reload(struct slot_owners *owners)
         owners->here.words[slot / 64] |= (uint64_t)1 << slot % 64;
         count++;
     }
-    bool is_known = owners->map || owners->partition->copies.is_following;
-    shards->is_gated = is_known && (*owners_own_name(owners) || owners_have_records(owners));
+    shards->is_gated = owners->map && (*owners_own_name(owners) || owners_have_records(owners));
     const struct slot_set *here = shards->is_gated && count < SLOT_COUNT ? &owners->here : NULL;
     if (here != shards->here || memcmp(&before, &owners->here, sizeof before) != 0)
         serve_here(owners, here);
@@ -413,18 +425,6 @@ static const char *refusal_of_node(struct call *call, uint16_t slot, const char 
     return arena_text(call, "MOVED %u %s:%d", slot, node.host, node.port);
 }
 
-/* A copy that follows has no map in force: it goes by the records that have come with the data, and else by the newest map. */
-static const char *refusal_of_follower(struct call *call, uint16_t slot)
-{
-    const struct shard_map *map = call->partition->snapshot->map;
-    const char *owner = owners_known(call->partition->shards.owners, slot);
-    int shard = map && owner ? shard_map_named(map, bytes_of(owner)) : -1;
-    if (map && shard < 0)
-        shard = shard_map_find(map, slot);
-    return shard < 0 ? "CLUSTERDOWN Hash slot not served"
-                     : arena_text(call, "MOVED %u %s", slot, map->shards[shard].addresses[0]);
-}
-
 /* partition_shards.slot_refusal */
 static const char *slot_refusal(struct call *call, uint16_t slot, struct bytes key)
 {
@@ -441,8 +441,6 @@ static const char *slot_refusal(struct call *call, uint16_t slot, struct bytes k
                           "on one shard. Give their names a common {tag}",
                           (int)(key.len < KEY_SHOWN_BYTES ? key.len : KEY_SHOWN_BYTES), key.data);
     const char *owner = owner_since(call->partition, slot, &epoch);
-    if (call->partition->copies.is_closed)
-        return refusal_of_follower(call, slot);
     if (is_served_elsewhere(call->partition->shards.owners))
         return "TRYAGAIN the shard map has this backend's shard at another address: it serves no "
                "key, because the backend there does";
