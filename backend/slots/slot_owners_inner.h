@@ -99,8 +99,8 @@ static inline const struct slot_table *owners_table(const struct slot_owners *ow
 
 static inline const char *owners_own_name(const struct slot_owners *owners)
 {
-    if (owners->partition->copies.is_closed) /* it has no place in the map: the name came with the data */
-        return owners->name;
+    if (owners->partition->copies.is_closed)
+        return owners->name; /* it has no place in the map: the name came with the data */
     return owners->partition->shards.peers ? peer_set_shard(owners->partition->shards.peers) : "";
 }
 

@@ -2,9 +2,10 @@
 """Warm copies: each copy of a shard has all that its leader has acknowledged, and can take its place."""
 
 import shutil
+import threading
 
 from support.cluster import Cluster
-from support.copies import Copies
+from support.copies import Copies, TwoShards
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import ReplyError
 
@@ -178,6 +179,83 @@ def _(run):
         copies.wait_phase(0, 'overtaken')
         with copies.reader(0) as old:
             check(isinstance(old.get('GET', '{key}:7'), ReplyError), 'the old leader serves')
+
+
+# ---- several shards ------------------------------------------------------------------------------------------------
+
+def key_between(partition, first, last):
+    """A name of a key whose slot is one of these."""
+    return next(name for name in ('n%d' % i for i in range(100000))
+                if first <= partition.get('CLUSTER', 'KEYSLOT', name) <= last)
+
+
+def deal(client, giver, taker):
+    """Moves 1 from one key to another; the reply."""
+    for words in (('MULTI',), ('INCRBY', giver, -1), ('INCRBY', taker, 1)):
+        client.get(*words)
+    return client.get('EXEC')
+
+
+def deals_go_on(copies, giver, taker, refused, is_over):
+    with copies.connect() as client:
+        while not is_over.is_set():
+            reply = deal(client, giver, taker)
+            if isinstance(reply, ReplyError):
+                refused.append(str(reply))
+
+
+@suite.case('a copy of one of several shards sends clients to the leaders of the others, also after slots have moved')
+def _(run):
+    with TwoShards() as copies, copies.connect() as client:
+        with copies.copy(0) as node:
+            low, high = key_between(node, 4096, 8191), key_between(node, 8192, 16383)
+        for key in (low, high):
+            check_equal(client.get('SET', key, 'v'), b'OK')
+        copies.wait_copied()
+        with copies.reader(1) as of_a, copies.reader(3) as of_b:
+            check_equal([of_a.get('GET', low), of_b.get('GET', high)], [b'v', b'v'])
+            for reader, key, owner in ((of_a, high, 2), (of_b, low, 0)):
+                check_equal(str(reader.get('GET', key)).split()[0::2], ['MOVED', '%s:%d' % copies.backends[owner].addresses[0][:2]])
+                check_equal([[first, last, node[1]] for first, last, node in reader.get('CLUSTER', 'SLOTS')],
+                            [[0, 8191, copies.backends[0].addresses[0][1]], [8192, 16383, copies.backends[2].addresses[0][1]]])
+            copies.halves = ['0-4095', '4096-16383']
+            copies.reload()
+            wait_for(lambda: of_b.get('GET', low) == b'v', 'the slot to have moved', pause=0.05)
+            wait_for(lambda: isinstance(of_a.get('GET', low), ReplyError), 'the copy of the giver to know it', pause=0.05)
+            wait_for(lambda: [of_a.get('DBSIZE'), of_b.get('DBSIZE')] == [0, 2], 'the counters')
+
+
+@suite.case('transactions over shards are whole when a leader is killed and starts again, and go on when a copy takes its place')
+def _(run):
+    with TwoShards() as copies, copies.connect() as client:
+        with copies.copy(0) as node:
+            low, high = key_between(node, 0, 8191), key_between(node, 8192, 16383)
+        refused, is_over = [], threading.Event()
+        threads = [threading.Thread(target=deals_go_on, args=(copies, low, high, refused, is_over)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: int(client.get('GET', high) or 0) > 50, 'some deals')
+        copies.backends[0].kill9()
+        copies.backends[0].start()
+        copies.wait_phase(0, 'serving')
+        done = int(client.get('GET', high))
+        wait_for(lambda: int(client.get('GET', high)) > done + 50, 'deals to go on')
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        check(all('connection lost before the reply' in text for text in refused), refused)
+        wait_for(lambda: int(client.get('GET', low)) == -int(client.get('GET', high)), 'both halves of each deal')
+        copies.wait_copied()
+        have = client.get('GET', low)
+        copies.backends[0].kill9()
+        with copies.copy(1) as copy:
+            wait_for(lambda: copy.get('SCREE', 'REPLICAS', 'FORCE') == b'OK', 'the link to the leader to break', pause=0.05)
+        copies.wait_phase(1, 'serving')
+        copies.orders[0].reverse()
+        copies.reload()
+        wait_for(lambda: client.get('GET', low) == have, 'the proxy to use the copy')
+        wait_for(lambda: not isinstance(deal(client, low, high), ReplyError), 'deals to go on')
+        check_equal(int(client.get('GET', low)), -int(client.get('GET', high)))
 
 
 # ---- founding ------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 
 import contextlib
 import shutil
+import signal
 
 from support.cluster import Cluster, with_option
 from support.harness import PATIENCE, check_equal, wait_for
@@ -117,3 +118,35 @@ class Copies(Cluster):
             if process.alive():
                 process.kill9()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class TwoShards(Copies):
+    """Shards a and b with two copies each. `orders`: the backends of each, in the order of the map."""
+
+    def __init__(self, **options):
+        self.orders, self.halves = ([0, 1], [2, 3]), ['0-8191', '8192-16383']
+        super().__init__(copies=4, **options)
+
+    def shards_text(self, slots=None):
+        self.epoch += 1
+        text = '[map]\nepoch = %d\n' % self.epoch
+        for name, order, half in zip('ab', self.orders, self.halves):
+            addresses = ' '.join('%s:%d' % self.backends[i].addresses[0][:2] for i in order)
+            text += '[shard %s]\nslots = %s\naddress = %s\n' % (name, half, addresses)
+        return text
+
+    def wait_linked(self):
+        for order in self.orders:
+            self.wait_phase(order[0], 'serving')
+
+    def reload(self):
+        """Writes the map anew, and has all backends read it."""
+        self.write_shards()
+        for backend in self.backends:
+            if backend.alive():
+                backend.signal(signal.SIGHUP)
+
+    def wait_copied(self):
+        for leader, copy in self.orders:
+            wait_for(lambda: self.phase(copy) == 'following' and self.applied(copy) >= self.applied(leader),
+                     'copy %d to have all' % copy, pause=0.05)
