@@ -14,6 +14,7 @@ import time
 
 from support import harness
 from support.cluster import Cluster, binary, is_sanitized, slot_of
+from support.copies import Copies
 from support.frame_spoiler import HEADER, FrameSpoiler, Spoiler
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Closed
@@ -556,6 +557,58 @@ def _(run):
             steps = Steps(connection, Forger(random.Random(1), 'f' * 40), Spoiler(1), cluster.epoch)
             check_equal(steps.send(ECHO, bytes(4), 0), DONE)
             check_equal(steps.send(MOVE_BEGIN, move_begin(now_us << 11, cluster.epoch), 0), DONE)
+
+
+REPLICA_HELLO, REPLICA_CORE, REPLICA_PART = 27, 28, 29
+
+
+def copy_payload(rng, kind, address):
+    """What a copy of another group says, or nonsense."""
+    group = struct.pack('<IQ', rng.randrange(4), rng.randrange(1 << 64))
+    numbers = struct.pack('<8Q', *(rng.randrange(1 << rng.choice((3, 40, 64))) for _ in range(8)))
+    if rng.random() < 0.3:
+        return rng.randbytes(rng.randrange(300))
+    if kind == REPLICA_HELLO:
+        return group + numbers[:48] + bytes([rng.choice((1, 3, 4, 5, 9)), 6]) + numbers[48:56] + sized_bytes(address.encode())
+    if kind == REPLICA_CORE:
+        return group + numbers[:16] + bytes([rng.randrange(8), rng.randrange(9), rng.randrange(5)]) + numbers[16:] + rng.randbytes(rng.randrange(90))
+    return group + numbers[:40] + rng.randbytes(rng.randrange(2000))
+
+
+def greet_copy(copies, address):
+    """A connection that is that of the copy at the address."""
+    connection = copies.leader()
+    check_equal(connection.get('SCREE', 'AUTH', copies.secret), b'OK')
+    identity = identity_of('a', '0' * 40).replace(b'\x0b127.0.0.1:1', bytes([len(address)]) + address.encode())
+    check(isinstance(connection.get('SCREE', 'REPLICA', PROTOCOL, 'a', identity), bytes), 'the copy was refused')
+    return connection
+
+
+@suite.case('a connection that claims to be that of a copy, and sends nonsense, ends no program')
+def _(run):
+    rng = random.Random(run.seed)
+    with Copies(copies=2, proxies=0) as copies:
+        copies.wait_follows(1)
+        copies.backends[1].kill9()
+        address = '%s:%d' % copies.backends[1].addresses[0][:2]
+        end, sent = time.monotonic() + run.options.seconds / 2, 0
+        while time.monotonic() < end:
+            with greet_copy(copies, address) as connection:
+                try:
+                    for number in range(1, rng.randrange(2, 40)):
+                        kind = rng.choice((REPLICA_HELLO, REPLICA_CORE, REPLICA_PART, rng.randrange(256)))
+                        connection.sock.sendall(frame_of(kind, number, copy_payload(rng, kind, address)))
+                        sent += 1
+                except OSError:
+                    pass
+            check(copies.backends[0].alive(), 'the backend ended: %s' % copies.backends[0].log_tail())
+        run.note('%d frames' % sent)
+        with copies.leader() as leader:
+            check_equal(leader.get('SET', 'k', 'v'), b'OK')
+        copies.backends[1].start()
+        copies.wait_follows(1)
+        with copies.reader(1) as reader:
+            check_equal(reader.get('GET', 'k'), b'v')
 
 
 if __name__ == '__main__':
