@@ -536,9 +536,10 @@ void blocking_serve(struct blocking_set *set)
 {
     struct list *link;
     end_unblocked(set);
-    if (list_empty(&set->ready) || commit_is_failed(set->partition->commit, NULL) ||
-        slots_are_frozen(set->partition))
-        return; /* the waiters are served when writes are accepted again */
+    const struct partition *partition = set->partition;
+    bool is_readonly = !partition->copies.is_following && commit_is_failed(partition->commit, NULL);
+    if (list_empty(&set->ready) || is_readonly || slots_are_frozen(partition))
+        return; /* the waiters are served when writes are accepted again; those of a copy that follows only read */
     while ((link = list_pop(&set->ready)))
         serve_key(set, container_of(link, struct awaited, ready));
 }

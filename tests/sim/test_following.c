@@ -380,6 +380,19 @@ static void hides_what_has_expired(void)
     CHECK(begins(ask(&leader, "EXISTS gone"), ":0"));
 }
 
+/* A client that waits for a key is woken by a record. */
+static void wakes_who_waits(void)
+{
+    send_request(&follower.client, "XREAD BLOCK 0 STREAMS x $");
+    sim_run_for(SECOND_US);
+    CHECK(!follower.client.is_answered);
+    follower.client.len = 0;
+    (void)ask(&leader, "XADD x * name value");
+    copy_upto(storage_committed(leader.partition->storage));
+    CHECK(sim_run_until(is_answered, &follower.client, STEPS_MAX));
+    CHECK(strstr(follower.client.reply, "value"));
+}
+
 static void counts_keys(void)
 {
     char count[64];
@@ -588,6 +601,7 @@ static void run(uint64_t seed)
         copy_some();
     }
     counts_keys();
+    wakes_who_waits();
     leads();
     end_world();
 }
