@@ -88,13 +88,20 @@ void harden_files(void)
     (void)umask(S_IRWXG | S_IRWXO);
 }
 
+/* Without core files the limit is 0; with them it is as high as it may be: many systems start programs with 0. */
+static void limit_core(bool core_dumps)
+{
+    struct rlimit limit = {0};
+    if (core_dumps && getrlimit(RLIMIT_CORE, &limit) == 0)
+        limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_CORE, &limit);
+}
+
 bool harden(bool core_dumps, bool seccomp, char *error, size_t size)
 {
-    const struct rlimit none = {0};
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    if (!core_dumps)
-        (void)setrlimit(RLIMIT_CORE, &none);
+    limit_core(core_dumps);
     int err = seccomp ? filter_load() : 0;
     if (err)
         (void)snprintf(error, size, "seccomp: the kernel refuses the filter: %s", strerror(-err));

@@ -338,6 +338,7 @@ def _(run):
         for name in PROGRAMS:
             with open(os.path.join(ROOT, 'config/packages/systemd/%s.service' % name)) as file:
                 text = file.read()
+            check_equal(Unit(text).get('LimitCORE'), 'infinity', 'core-dumps = yes can keep a core')
             path = os.path.join(folder, name + '.service')
             with open(path, 'w') as file:
                 file.write(text.replace('/usr/bin/scree-', build_folder() + '/scree-'))

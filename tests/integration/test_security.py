@@ -234,7 +234,7 @@ def status_of(process, field):
         return re.search(r'^%s:\s+(\S+)' % field, file.read(), re.M).group(1)
 
 
-@suite.case('the processes cannot gain privileges, write no core file, and run under the seccomp filter if configured')
+@suite.case('the processes cannot gain privileges, write no core file unless core-dumps asks for it, and run under the seccomp filter if configured')
 def _(run):
     option = {'seccomp': 'yes'}
     with Cluster(backends=1, partitions=2, backend_options={'backend': option}, proxy_options={'proxy': option}) as cluster:
@@ -258,10 +258,16 @@ def _(run):
             # the sanitizer's leak check would need ptrace at the end
             for process in cluster.backends + cluster.proxies:
                 process.kill9()
-        cluster.backends[0].options = cluster.proxies[0].options = {}
+        cluster.backends[0].options, cluster.proxies[0].options = {'backend': {'core-dumps': 'yes'}}, {'proxy': {'core-dumps': 'yes'}}
         for process in cluster.backends + cluster.proxies:
             process.write_config()
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # as many systems do
+        for process in cluster.backends + cluster.proxies:
             process.start()
+            with open('/proc/%d/limits' % process.pid) as file:
+                limits = re.search(r'Max core file size\s+(\S+)\s+(\S+)', file.read())
+            check_equal(limits.group(1), limits.group(2), 'core-dumps = yes allows as much as is possible')
         with cluster.connect() as connection:
             check_equal(connection.get('DBSIZE'), 2000)
 
