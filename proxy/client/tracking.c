@@ -7,6 +7,7 @@
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "shared/check.h"
+#include "shared/number.h"
 #include "shared/resp.h"
 
 #include <inttypes.h>
@@ -105,13 +106,12 @@ struct bytes client_tracking_name(const struct client *client, bool is_noloop,
     return (struct bytes){to, (size_t)len};
 }
 
-/* Sends CLIENT TRACKING ON with the client's options on a new dedicated connection. */
-static void write_tracking_on(struct upstream *dedicated, const struct client_tracking *tracking)
+/* Words of CLIENT TRACKING ON with the client's options; heap. `name`: see client_tracking_name. `redirect`: an id; empty: none. */
+static struct bytes *tracking_words(const struct client_tracking *tracking, struct bytes name,
+                                    struct bytes redirect, uint32_t *words_count)
 {
-    char text[TRACKING_NAME_MAX];
-    struct bytes name = client_tracking_name(tracking->client, tracking->is_noloop, text);
     uint32_t count = 0;
-    struct bytes *words = malloc((10 + 2 * tracking->prefix_count) * sizeof *words);
+    struct bytes *words = malloc((12 + 2 * tracking->prefix_count) * sizeof *words);
     CHECK(words);
     words[count++] = BYTES("CLIENT");
     words[count++] = BYTES("TRACKING");
@@ -132,7 +132,38 @@ static void write_tracking_on(struct upstream *dedicated, const struct client_tr
         words[count++] = BYTES("PREFIX");
         words[count++] = tracking->prefixes[i];
     }
+    if (redirect.len) {
+        words[count++] = BYTES("REDIRECT");
+        words[count++] = redirect;
+    }
+    *words_count = count;
+    return words;
+}
+
+/* Sends CLIENT TRACKING ON with the client's options on a new dedicated connection. */
+static void write_tracking_on(struct upstream *dedicated, const struct client_tracking *tracking)
+{
+    char text[TRACKING_NAME_MAX];
+    uint32_t count;
+    struct bytes name = client_tracking_name(tracking->client, tracking->is_noloop, text);
+    struct bytes *words = tracking_words(tracking, name, (struct bytes){0}, &count);
     upstream_precede(dedicated, tracking->client->session.keyspace, words, count);
+    free(words);
+}
+
+void tracking_send_redirect(struct client *client, struct part *part, struct upstream *dedicated,
+                            const struct upstream *invalidation)
+{
+    const struct bytes off[] = {BYTES("CLIENT"), BYTES("TRACKING"), BYTES("OFF")};
+    char text[TRACKING_NAME_MAX];
+    char id[INT64_TEXT_MAX];
+    uint32_t count;
+    struct bytes name = client_tracking_name(client, client->tracking->is_noloop, text);
+    struct bytes redirect = {id, number_format_int64(id, (int64_t)invalidation->use.backend_id)};
+    struct bytes *words = tracking_words(client->tracking, name, redirect, &count);
+    if (client->tracking->is_bcast) /* its prefixes would overlap with themselves */
+        upstream_precede(dedicated, client->session.keyspace, off, 3);
+    upstream_send_words(dedicated, part, client->session.keyspace, words, count);
     free(words);
 }
 
@@ -166,16 +197,16 @@ struct upstream *tracking_upstream(struct client *client, uint32_t shard)
     return dedicated;
 }
 
-bool tracking_may_speak(const struct client *client, uint8_t resp)
+bool tracking_needs_redirect(const struct client *client, uint8_t resp)
 {
     if (resp != 2 || !client_tracks(client) || !client->tracking->redirect_id)
-        return true;
+        return false;
     const struct list *dedicated_connections = &client->tracking->dedicated_connections;
     for (const struct list *link = dedicated_connections->next; link != dedicated_connections;
          link = link->next)
         if (container_of(link, struct upstream, links.kept)->use.is_invalidation)
-            return true;
-    return false;
+            return false;
+    return true;
 }
 
 void tracking_step(struct client *client)
@@ -437,6 +468,11 @@ static void deliver_invalidation(struct client *client, struct block *block, con
         redirect(client, data, len);
     else if (client->session.resp == 3)
         push_or_hold(client, block, data, len);
+}
+
+void client_tracking_forget_all(struct client *client)
+{
+    deliver_invalidation(client, NULL, forget_all, sizeof forget_all - 1);
 }
 
 static void on_invalidation(struct upstream *dedicated, struct block *block, const char *data,

@@ -83,9 +83,14 @@ struct tracking_target tracking_target_of(const struct client *client, uint64_t 
 /* NULL: this worker has no such client, or it is in another namespace. Callers must not distinguish the two. */
 struct client *tracking_target_find(struct proxy_worker *worker,
                                     const struct tracking_target *target);
-/* May the client change to this protocol? False for RESP2 when it redirects without invalidation connections, which
- * only CLIENT TRACKING opens. */
-bool tracking_may_speak(const struct client *client, uint8_t resp);
+/* Must the client get invalidation connections before it changes to this protocol? So it is when it redirects since RESP3. */
+bool tracking_needs_redirect(const struct client *client, uint8_t resp);
+/* Sends CLIENT TRACKING ON with the client's options as the part: from now on the shard redirects invalidations to this connection. With BCAST some
+ * may be lost, because tracking is turned off and on again: then client_tracking_forget_all must follow. */
+void tracking_send_redirect(struct client *client, struct part *part, struct upstream *dedicated,
+                            const struct upstream *invalidation);
+/* Invalidates all keys. */
+void client_tracking_forget_all(struct client *client);
 /* Replies of the client have left: sends the invalidations that waited for these replies. */
 void tracking_advance(struct client *client);
 /* Bytes of prefixes and of invalidations that wait. */

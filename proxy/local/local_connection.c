@@ -58,23 +58,29 @@ static bool hello_options(struct client *client, const struct bytes *argv, uint3
     return true;
 }
 
+/* request_done_fn of local_redirect */
+static void say_hello_in_resp2(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    client->session.resp = reply->resp = 2;
+    hello_reply(reply, 2, client->id, "standalone");
+}
+
 void local_hello(struct client *client, struct request *request, struct reply *reply)
 {
     uint8_t resp = client->session.resp;
     const struct bytes *argv = request_argv(request);
     enum error err = hello_version(argv, request_argc(request), &resp);
-    if (err == OK && !tracking_may_speak(client, resp)) {
-        reply_error(reply,
-                    "ERR CLIENT TRACKING with REDIRECT was turned on in RESP3, so this connection "
-                    "cannot change to RESP2: turn tracking off before, and on again afterwards");
-        return;
-    }
     if (err == OK && !hello_options(client, argv, request_argc(request), reply))
         return;
     if (err == OK && !client->session.is_authenticated)
         err = ERR_HELLO_NOAUTH;
     if (err != OK) {
         reply_code(reply, err);
+        return;
+    }
+    if (tracking_needs_redirect(client, resp)) {
+        local_redirect(client, request, reply, say_hello_in_resp2);
         return;
     }
     client->session.resp = reply->resp = resp;

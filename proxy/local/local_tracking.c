@@ -141,6 +141,16 @@ static void agreed(struct client *client, struct request *request, struct reply 
     reply_ok(reply);
 }
 
+/* The invalidation connection to the shard is open, so its id is known. False: an error was replied. */
+static bool has_backend_id(const struct upstream *invalidation, struct reply *reply)
+{
+    if (!invalidation->use.backend_id)
+        reply_error(reply,
+                    "ERR CLIENT TRACKING with REDIRECT needs connections to all shards, and a "
+                    "shard is not reachable: try again later");
+    return invalidation->use.backend_id;
+}
+
 /* Sends the client's command, with the id of the invalidation connection in place of the client's. */
 static void send_on(struct request *request, struct part *part, struct upstream *dedicated,
                     const struct upstream *invalidation)
@@ -187,11 +197,8 @@ static void ask_shards(struct client *client, struct request *request, struct re
             fail_tracking(client, reply, dedicated_limit_error);
             return;
         }
-        if (invalidation && !invalidation->use.backend_id) {
-            fail_tracking(
-                client, reply,
-                "ERR CLIENT TRACKING with REDIRECT needs connections to all shards, and a shard is "
-                "not reachable: try again later");
+        if (invalidation && !has_backend_id(invalidation, reply)) {
+            fail_tracking(client, reply, NULL);
             return;
         }
     }
@@ -204,34 +211,32 @@ static void ask_shards(struct client *client, struct request *request, struct re
 }
 
 /* Opens the invalidation connections. Their CLIENT IDs, which the dedicated connections need, come with the first
- * reply. */
-static void open_invalidation_connections(struct client *client, struct request *request,
-                                          struct reply *reply)
+ * reply. False: dedicated-limit is reached. */
+static bool open_invalidation_connections(struct client *client, struct request *request,
+                                          request_done_fn *done)
 {
     const struct bytes ping = BYTES("PING");
     uint32_t count = (uint32_t)client->worker->pool->count;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!tracking_dedicated(client, i, true)) {
-            fail_tracking(client, reply, dedicated_limit_error);
-            return;
-        }
-    }
-    request_wait_parts(request, count, ask_shards);
+    for (uint32_t i = 0; i < count; i++)
+        if (!tracking_dedicated(client, i, true))
+            return false;
+    request_wait_parts(request, count, done);
     for (uint32_t i = 0; i < count; i++) {
         struct upstream *invalidation = tracking_dedicated(client, i, true);
         upstream_send_words(invalidation, request_part(request, i, invalidation->node),
                             client->session.keyspace, &ping, 1);
     }
+    return true;
 }
 
 static void turn_on(struct client *client, struct request *request, struct reply *reply)
 {
     const struct wanted *wanted = request_state(request, sizeof *wanted);
     (void)tracking_of(client);
-    if (wanted->redirect_id && client->session.resp == 2)
-        open_invalidation_connections(client, request, reply);
-    else
+    if (!wanted->redirect_id || client->session.resp != 2)
         ask_shards(client, request, reply);
+    else if (!open_invalidation_connections(client, request, ask_shards))
+        fail_tracking(client, reply, dedicated_limit_error);
 }
 
 /* gather_visit_fn */
@@ -273,6 +278,56 @@ void local_client_tracking(struct client *client, struct request *request, struc
         else
             turn_on(client, request, reply);
     }
+}
+
+/* ---- HELLO 2 of a client that redirects since RESP3 ---- */
+
+/* What follows local_redirect. */
+struct redirect_step {
+    request_done_fn *done;
+};
+
+/* request_done_fn: every shard has replied to CLIENT TRACKING. */
+static void redirected(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct redirect_step *step = request_state(request, sizeof *step);
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        if (answer->frame.data[0] == '-') {
+            out_write(reply->out, answer->frame.data, answer->frame.len);
+            return;
+        }
+    }
+    if (client_tracks(client) && client->tracking->is_bcast)
+        client_tracking_forget_all(client);
+    step->done(client, request, reply);
+}
+
+/* request_done_fn: the invalidation connections are open. */
+static void redirect_shards(struct client *client, struct request *request, struct reply *reply)
+{
+    uint32_t count = (uint32_t)client->worker->pool->count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct upstream *invalidation = tracking_dedicated(client, i, true);
+        if (!has_backend_id(invalidation, reply))
+            return;
+    }
+    request_wait_parts(request, count, redirected);
+    for (uint32_t i = 0; i < count; i++) {
+        struct upstream *dedicated = tracking_connection(client, i);
+        tracking_send_redirect(client, request_part(request, i, dedicated->node), dedicated,
+                               tracking_dedicated(client, i, true));
+    }
+}
+
+void local_redirect(struct client *client, struct request *request, struct reply *reply,
+                    request_done_fn *done)
+{
+    struct redirect_step *step = request_state(request, sizeof *step);
+    step->done = done;
+    client_hold(client, HOLD_ORDER); /* later commands are in RESP2 */
+    if (!open_invalidation_connections(client, request, redirect_shards))
+        reply_error(reply, dedicated_limit_error);
 }
 
 /* ---- the others ---- */

@@ -350,14 +350,37 @@ def _(run):
         check_equal(client.read(), ('>', [('$', b'invalidate'), ('*', [('$', declared.encode())])]), 'the second')
 
 
-@suite.case('through a proxy: HELLO 2 is refused while a redirection that RESP3 turned on is active')
+@suite.case('HELLO 2 and HELLO 3 of a client that redirects: the target gets every invalidation')
 def _(run):
-    with Cluster(backends=1, partitions=2) as cluster, cluster.connect(proto=3) as client, cluster.connect() as other:
-        client.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', other.get('CLIENT', 'ID'))
-        refused = client.call('HELLO', '2')
-        check(refused[0] == '-' and b'cannot change to RESP2' in refused[1], refused)
-        client.call('CLIENT', 'TRACKING', 'OFF')
-        check_equal(client.call('HELLO', '2')[0], '*', 'HELLO 2')
+    with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as writer:
+        for options in ([], ['OPTIN'], ['BCAST', 'PREFIX', 'k', 'PREFIX', 'l']):
+            with cluster.connect(proto=3) as client, cluster.connect() as target:
+                number = target.get('CLIENT', 'ID')
+                target.call('SUBSCRIBE', '__redis__:invalidate')
+
+                def read_key(key):
+                    if 'OPTIN' in options:
+                        client.call('CLIENT', 'CACHING', 'YES')
+                    client.call('GET', key)
+
+                def told(*keys):
+                    told = set()
+                    while not told >= set(keys):
+                        _, message = target.read()
+                        told |= {key for _, key in message[2][1] or []}
+                check_equal(client.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', number, *options), ('+', b'OK'))
+                keys = [b'k%d' % i for i in range(9)]
+                for key in keys:
+                    read_key(key)
+                for protocol, kind in (('2', '*'), ('3', '%'), ('2', '*')):
+                    client.send_many([('HELLO', protocol), ('GET', 'k0')])
+                    check_equal((client.read()[0], client.read()[0] in '$_'), (kind, True), protocol)
+                    for key in keys:
+                        writer.call('SET', key, protocol)
+                    told(*keys)
+                    for key in keys:
+                        read_key(key)
+                check_equal(client.get('CLIENT', 'GETREDIR'), number)
 
 
 for title, text in SCRIPTS.items():
