@@ -13,10 +13,10 @@
 
 #include <stdio.h>
 
-/* Configuration of jemalloc: a background thread returns free memory to the system within about a second, so that the
+/* Configuration of jemalloc: a background thread returns free memory to the system within tenths of a second, so that the
  * process stays near its configured size. */
 extern const char *malloc_conf;
-const char *malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0";
+const char *malloc_conf = "background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:0";
 
 int main(int argc, char **argv)
 {
