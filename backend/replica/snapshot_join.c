@@ -13,6 +13,7 @@
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"
+#include "shared/net/worker.h"
 #include "shared/path.h"
 
 #include <inttypes.h>
@@ -28,6 +29,8 @@ enum {
     CUT_DOUBLINGS = 6,
     HOLD_US = 600 * 1000000, /* for a copy that installs, replays and connects again */
     CURSOR_TRIES = 10,
+    CACHE_US =
+        600 * 1000000, /* files of an unfinished snapshot stay so long for the next attempt */
 };
 
 /* A copy that a leader gives files to. */
@@ -65,6 +68,10 @@ struct snapshot_join {
     uint64_t index; /* 0: it was not made */
     struct wal_cursor *tail;
     struct fetch fetch;
+    uint64_t cache_until_us; /* what was fetched is removed then; UINT64_MAX: it was */
+    struct worker *remover;
+    struct job remove;
+    bool is_removing;
     pthread_mutex_t lock;
     struct snapshot_join_figures figures; /* under the lock */
 };
@@ -378,12 +385,37 @@ static void begin_target(struct snapshot_join *join)
         end_fetch(join, "there is no connection to the other copy");
 }
 
+/* Files that are whole and are not installed are of no use: the copy has got newer records from the log, or another leader. */
 static void report_fetch(struct snapshot_join *join)
 {
     const struct fetch fetch = join->fetch;
     join->fetch = (struct fetch){0};
+    join->cache_until_us = clock_mono_us() + CACHE_US;
     replica_fetched(join->replica, fetch.is_good ? join->incoming : NULL, fetch.got_index,
                     fetch.got_term, fetch.got_whole_at);
+    if (!replica_core(join->replica)) /* they are being installed */
+        join->cache_until_us = UINT64_MAX;
+    else if (fetch.is_good)
+        join->cache_until_us = 0;
+}
+
+static void remove_cache_work(struct job *job)
+{
+    const struct snapshot_join *join = container_of(job, struct snapshot_join, remove);
+    (void)path_remove(join->incoming);
+}
+
+static void remove_cache_done(struct job *job)
+{
+    container_of(job, struct snapshot_join, remove)->is_removing = false;
+}
+
+static void remove_cache(struct snapshot_join *join)
+{
+    join->cache_until_us = UINT64_MAX;
+    join->is_removing = true;
+    join->remove = (struct job){.work = remove_cache_work, .done = remove_cache_done};
+    worker_submit(join->remover, &join->remove);
 }
 
 static void tend_fetch(struct snapshot_join *join)
@@ -391,8 +423,10 @@ static void tend_fetch(struct snapshot_join *join)
     const struct fetch *fetch = &join->fetch;
     if (fetch->is_wanted && fetch->has_ended)
         report_fetch(join);
-    else if (fetch->is_wanted && !fetch->target)
+    else if (fetch->is_wanted && !fetch->target && !join->is_removing)
         begin_target(join);
+    else if (!fetch->is_wanted && clock_mono_us() >= join->cache_until_us)
+        remove_cache(join);
 }
 
 /* ---- figures ----------------------------------------------------------------------------------- */
@@ -449,6 +483,8 @@ struct snapshot_join *snapshot_join_new(const struct snapshot_join_options *opti
     join->source = snapshot_source_new(options->loop, outgoing, &cut);
     snapshot_source_set_rate(join->source, options->rate);
     join->tick = timer_new(options->loop, join_tick, join);
+    join->remover = worker_new(options->loop, "snapshot");
+    join->cache_until_us = clock_mono_us() + CACHE_US;
     CHECK(pthread_mutex_init(&join->lock, NULL) == 0);
     free(outgoing);
     return join;
@@ -475,6 +511,7 @@ void snapshot_join_free(struct snapshot_join *join)
     if (!join)
         return;
     timer_free(join->tick);
+    worker_free(join->remover);
     snapshot_source_free(join->source);
     snapshot_target_free(join->fetch.target);
     wal_cursor_free(join->tail);
