@@ -38,12 +38,17 @@ def check_equal_copy(copies, index, prefix='key', count=VALUES):
     check(not os.path.exists(beside(copies.backends[index], '.incoming')), 'fetched files are left beside the data')
 
 
-def new_disk(copies, index):
-    """The copy loses its data, and joins as a new one."""
+def lose_disk(copies, index):
+    """The copy ends and loses its data: it will join as a new one."""
     backend = copies.backends[index]
     if backend.alive():
         backend.kill9()
     shutil.rmtree(backend.data)
+    return backend
+
+
+def new_disk(copies, index):
+    backend = lose_disk(copies, index)
     backend.spawn()
     return backend
 
@@ -54,8 +59,13 @@ def has_part(backend):
     return False
 
 
-def logged_since_start(backend, event):
-    return event in backend.log().split(b'info started')[-1]
+def spawn_until(backend, event, pause=0):
+    """Starts the backend, and kills it so long after it has logged the event."""
+    before = backend.log().count(event)
+    backend.spawn()
+    wait_for(lambda: backend.log().count(event) > before, 'the event %s' % event.decode(), pause=0.002)
+    time.sleep(pause)
+    backend.kill9()
 
 
 @suite.case('a copy that is killed while it fetches files goes on with those that are whole')
@@ -77,10 +87,8 @@ def _(run):
         copies.wait_follows(1)
         load(copies)
         for pause in (0, 0.05, 0.2):
-            backend = new_disk(copies, 1)
-            wait_for(lambda: logged_since_start(backend, b'snapshot_fetched'), 'the files to be fetched', pause=0.002)
-            time.sleep(pause)
-            backend.kill9()
+            backend = lose_disk(copies, 1)
+            spawn_until(backend, b'snapshot_fetched', pause)
             backend.spawn()
             check_equal_copy(copies, 1)
 
@@ -139,10 +147,11 @@ def _(run):
         load(copies, '{b}', 10)
         backend.kill9()
         shutil.rmtree(beside(backend, ''))
+        installed = backend.log().count(b'snapshot_installed')
         backend.start()
         counter = threading.Thread(target=count, daemon=True)
         counter.start()
-        wait_for(lambda: logged_since_start(backend, b'snapshot_installed'), 'the files to be installed')
+        wait_for(lambda: backend.log().count(b'snapshot_installed') > installed, 'the files to be installed')
         check_equal_copy(copies, 1, '{b}', 10)
         seen = len(rounds)
         wait_for(lambda: len(rounds) > seen + 100 or errors, 'the other partition to serve')
