@@ -61,7 +61,7 @@ static const char *told_owner(const struct slot_owners *owners, uint16_t slot, u
 static bool is_in_runs(const struct slot_owners *owners, unsigned slot, bool has_doubtful)
 {
     return has_doubtful || is_owned_state(slot_table_state(owners_table(owners), (uint16_t)slot)) ||
-           !slot_set_has(&owners->doubtful, (uint16_t)slot);
+           !slot_set_has(&owners->doubts.doubtful, (uint16_t)slot);
 }
 
 static void each_run(const struct slot_owners *owners, bool has_doubtful, slot_run_fn *on_run,

@@ -167,14 +167,16 @@ int slot_owners_force(struct slot_owners *owners)
     return count;
 }
 
-/* A slot that is owned here, and that the shard of the map owns with a higher epoch: an operator has forced that (6). */
+/* A slot that is owned here, and that another shard owns with a higher epoch: the map says so, as an operator has forced that (6), or a
+ * third shard does. */
 static bool is_lost(const struct slot_owners *owners, uint16_t slot, struct slot_record *record)
 {
     const struct slot_record *own = slot_table_get(owners_table(owners), slot);
     const char *owner = owners_known(owners, slot);
     const char *by_map = owners_by_map(owners, slot);
-    if (!is_owned_state(own->state) || owners->epoch[slot] <= own->epoch || !owner || !by_map ||
-        strcmp(owner, by_map) != 0)
+    if (!is_owned_state(own->state) || owners->epoch[slot] <= own->epoch || !owner)
+        return false;
+    if (!slot_set_has(&owners->doubts.lost, slot) && (!by_map || strcmp(owner, by_map) != 0))
         return false;
     *record = (struct slot_record){.state = SLOT_RELEASED, .epoch = owners->epoch[slot]};
     (void)snprintf(record->peer, sizeof record->peer, "%s", owner);

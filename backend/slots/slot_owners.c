@@ -94,7 +94,7 @@ static void learn_from_record(struct slot_owners *owners, uint16_t slot)
         return;
     owners->owner[slot] = (uint16_t)(owners_name_index(owners, bytes_of(record->peer)) + 1);
     owners->epoch[slot] = record->epoch;
-    owners->doubtful.words[slot / 64] &= ~((uint64_t)1 << slot % 64);
+    owners->doubts.doubtful.words[slot / 64] &= ~((uint64_t)1 << slot % 64);
 }
 
 /* What was known of a slot before it came here is of no use any more, unless it is lost to the shard of the map (slot_claim.c). Its epoch
@@ -103,7 +103,8 @@ static void forget_owner_before(struct slot_owners *owners, uint16_t slot)
 {
     const char *known = owners_known(owners, slot);
     const char *by_map = owners_by_map(owners, slot);
-    if (!known || (by_map && strcmp(known, by_map) == 0))
+    if (!known || slot_set_has(&owners->doubts.lost, slot) ||
+        (by_map && strcmp(known, by_map) == 0))
         return;
     owners->owner[slot] = 0;
     owners->epoch[slot] = 0;
@@ -146,8 +147,10 @@ void slot_owners_reload(struct slot_owners *owners)
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
         learn_from_record(owners, (uint16_t)slot);
         if (!is_owned_state(slot_table_state(owners_table(owners), (uint16_t)slot)) ||
-            is_served_elsewhere(owners))
+            is_served_elsewhere(owners)) {
+            owners->doubts.lost.words[slot / 64] &= ~((uint64_t)1 << slot % 64);
             continue;
+        }
         forget_owner_before(owners, (uint16_t)slot);
         owners->here.words[slot / 64] |= (uint64_t)1 << slot % 64;
         count++;

@@ -22,7 +22,8 @@
  *     counts, if the owner so far says so itself, or the map gives the slot to the shard that claims it (slot_reports.c).
  *
  * (6) An operator can make it claim slots of a shard that is lost for good, with a higher epoch. If that shard comes back,
- *     it learns the higher epoch and gives these slots up, as soon as its map gives them to the shard that has claimed them.
+ *     it learns the higher epoch and gives these slots up, if its map gives them to the shard that has claimed them, or a third
+ *     shard says so too.
  * (7) An empty partition of which another shard says that it owned slots has lost its disk. It claims nothing by itself, because
  *     its keys would silently read as missing: it is not ready (slot_figures.h) until an operator restores it, or forces (6). What a
  *     partition with records knows of the owners is stored, so that this holds when all shards restart together.

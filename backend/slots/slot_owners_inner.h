@@ -62,6 +62,15 @@ struct owners_logged {
     bool is_drained; /* this shard has no slots any more */
 };
 
+/* Slots of which shards say different things (slot_reports.c). */
+struct owner_doubts {
+    struct slot_set doubtful; /* the owner was named when there was nothing to compare with */
+    /* slots of this shard that a rival claims with a higher epoch, though the map does not give them to it */
+    struct slot_set contested;
+    struct slot_set lost; /* likewise, and a third shard says so too */
+    uint16_t rival;       /* 1 + index in names; 0: none */
+};
+
 struct slot_owners {
     struct partition *partition;
     struct shard_map *map; /* NULL: alone */
@@ -85,8 +94,7 @@ struct slot_owners {
     struct known_owners known;
     struct slot_set here;
     struct slot_set claimed; /* slots whose owner has reported a claim that was not durable yet */
-    /* slots whose owner was named when there was nothing to compare with (slot_reports.c) */
-    struct slot_set doubtful;
+    struct owner_doubts doubts;
     struct shard_names names;   /* of shards that own slots */
     uint16_t owner[SLOT_COUNT]; /* 1 + index in names; 0: not known */
     uint64_t epoch[SLOT_COUNT]; /* of this owner */

@@ -11,8 +11,9 @@
  *
  * A report must also have a higher epoch than what is known. But epochs alone prove nothing, because each shard names its own: one that
  * is broken, or in other hands, could name the highest and have all slots. So it can give away or claim its own slots, and
- * those that the map gives to it, and none of other shards. A slot that this shard owns is lost only to the shard to which the map gives
- * it, if that shard has a higher epoch, durably: an operator has forced that.
+ * those that the map gives to it, and none of other shards. A slot that this shard owns is lost only to a shard with a higher epoch, if
+ * the map gives it to that shard, because an operator has forced that; or if a third shard says so too, because this one comes back with
+ * old data and an old map. The third shard passes on only what it has believed, so one shard that lies finds no such witness.
  *
  * A shard that knows nothing yet (it joins, or has lost its disk) has nothing to compare with. It uses what it hears until the first report that
  * is believed.
@@ -56,9 +57,13 @@ void owners_forget_names(struct slot_owners *owners)
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
         if (owners->owner[slot])
             numbers[owners->owner[slot] - 1] = 1;
+    if (owners->doubts.rival)
+        numbers[owners->doubts.rival - 1] = 1;
     for (size_t i = 0; i < owners->others_count; i++) /* list_leaving borrows names */
         numbers[owners_name_index(owners, bytes_of(owners->others[i].name))] = 1;
     shard_names_keep(&owners->names, numbers);
+    if (owners->doubts.rival)
+        owners->doubts.rival = numbers[owners->doubts.rival - 1];
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
         if (owners->owner[slot])
             owners->owner[slot] = numbers[owners->owner[slot] - 1];
@@ -99,7 +104,7 @@ static enum belief belief_in(const struct slot_owners *owners, uint16_t slot,
                              const struct owner_report *report)
 {
     const char *known = owners_known(owners, slot);
-    bool is_doubtful = known && slot_set_has(&owners->doubtful, slot);
+    bool is_doubtful = known && slot_set_has(&owners->doubts.doubtful, slot);
     bool is_newer = report->epoch > owners->epoch[slot];
     bool is_own = is_own_report(report);
     bool is_new_enough = is_newer || (is_own && report->epoch == owners->epoch[slot]);
@@ -138,22 +143,48 @@ static void believe_owner(struct slot_owners *owners, uint16_t slot,
     owners->owner[slot] = (uint16_t)(owners_name_index(owners, report->owner) + 1);
     owners->epoch[slot] = report->epoch;
     slot_set_put(&owners->claimed, slot, is_own_report(report) && !report->is_durable);
-    slot_set_put(&owners->doubtful, slot, belief == DOUBTFUL);
+    slot_set_put(&owners->doubts.doubtful, slot, belief == DOUBTFUL);
+}
+
+/* Notes that the speaker claims the slot. The whole answers of the others are wanted: do they say the same? */
+static void note_rival(struct slot_owners *owners, uint16_t slot, struct owner_report *report)
+{
+    const uint16_t rival = (uint16_t)(owners_name_index(owners, report->owner) + 1);
+    report->is_refused = true;
+    report_double(owners, slot, report->speaker);
+    if (owners->doubts.rival != rival)
+        memset(&owners->doubts.contested, 0, sizeof owners->doubts.contested);
+    owners->doubts.rival = rival;
+    if (slot_set_has(&owners->doubts.contested, slot))
+        return;
+    slot_set_put(&owners->doubts.contested, slot, true);
+    for (size_t i = 0; i < owners->others_count; i++)
+        owners->others[i].told = 0;
+}
+
+/* Does a third shard say of a contested slot what the rival says? */
+static bool is_witness(const struct slot_owners *owners, uint16_t slot,
+                       const struct owner_report *report)
+{
+    return !is_own_report(report) && owners->doubts.rival &&
+           slot_set_has(&owners->doubts.contested, slot) &&
+           is_shard(report->owner, owners->names.texts[owners->doubts.rival - 1]);
 }
 
 /* Another shard is reported to own a slot of this one. */
 static void learn_rival(struct slot_owners *owners, uint16_t slot, struct owner_report *report)
 {
     const struct slot_record *record = slot_table_get(owners_table(owners), slot);
-    if (!is_own_report(report) || report->epoch < record->epoch)
-        return;
-    if (report->epoch > record->epoch && report->is_durable && is_by_map(owners, slot, report)) {
+    bool is_newer = report->epoch > record->epoch && report->is_durable && report->speaker;
+    bool is_own = is_own_report(report);
+    bool is_lost = is_newer && is_witness(owners, slot, report);
+    if (is_lost || (is_newer && is_own && is_by_map(owners, slot, report))) {
         believe_owner(owners, slot, report, BELIEVED);
+        slot_set_put(&owners->doubts.lost, slot, is_lost);
         owners->may_have_lost = true;
-        return;
+    } else if (is_own && report->epoch >= record->epoch) {
+        note_rival(owners, slot, report);
     }
-    report->is_refused = true;
-    report_double(owners, slot, report->speaker);
 }
 
 static void learn_owner(struct slot_owners *owners, uint16_t slot, struct owner_report *report)

@@ -200,6 +200,27 @@ def _(run):
         check_equal(client.get('GET', near), b'old')
 
 
+@suite.case('a shard that comes back with old data and an old map gives up what others have, because a third shard confirms it')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster:
+        third = cluster.backends[2]
+        with cluster.partition(1) as second:
+            wait_for(lambda: len(owners(second, here=False)) == 2, 'the other owners')
+            third.kill9()
+            old_map = cluster.shards_path + '.old'
+            shutil.copy(cluster.shards_path, old_map)
+            cluster.write_shards(['0-5460', '5461-16383', ''])
+            wait_for(lambda: b'forced=0' not in second.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
+            wait_for(lambda: ('10922-16383', 'b1p0') in owners(second), 'the claimed slots')
+            with cluster.partition(0) as first:
+                wait_for(lambda: ('10922-16383', 'b1p0') in owners(first, here=False), 'the first shard to believe the claim')
+        shutil.copy(old_map, cluster.shards_path)  # only the third shard reads it
+        third.start()
+        with cluster.partition(2) as partition:
+            check(b'map_epoch=%d ' % (cluster.epoch - 1) in partition.get('SCREE', 'MOVES')[0], 'the third shard has the old map')
+            wait_for(lambda: owners(partition) == [], 'the shard with the old map to give its slots up')
+
+
 # ---- a shard that lies ----------------------------------------------------------------------------------------------
 
 MOST = (1 << 64) - 1  # the highest epoch that an answer can name
