@@ -163,7 +163,7 @@ def _(run):
         check_equal_copies(copies, 'later')
 
 
-@suite.case('a copy that is forced takes the place of a lost leader, and the old one, when it comes back, serves nothing')
+@suite.case('a copy that is forced takes the place of a lost leader; the old one serves nothing, until it has the files of the new one')
 def _(run):
     with Copies() as copies:
         with copies.leader() as leader:
@@ -181,6 +181,74 @@ def _(run):
         copies.wait_phase(0, 'overtaken')
         with copies.reader(0) as old:
             check(isinstance(old.get('GET', '{key}:7'), ReplyError), 'the old leader serves')
+        for index in (0, 2):
+            copies.wait_phase(index, 'overtaken')
+            copies.backends[index].kill9()
+            shutil.rmtree(copies.backends[index].data)
+            copies.backends[index].start()
+        check_equal_copies(copies, 'later')
+
+
+@suite.case('a copy that is killed while it fetches files, or puts them in place, has all in the end')
+def _(run):
+    with Copies(copies=2, proxies=0) as copies:
+        with copies.leader() as leader:
+            load(leader, 'key')
+        copies.wait_follows(1)
+        copy = copies.backends[1]
+        for _ in range(sized(4, long=100)):
+            copy.kill9()
+            shutil.rmtree(copy.data)
+            copy.spawn()
+            time.sleep(run.rng.uniform(0.05, 1.5))
+            copy.kill9()
+            copy.start()
+        check_equal_copies(copies)
+        copies.backends[0].kill9()
+        copies.force(1)
+        with copies.leader() as leader:
+            check_equal(leader.get('GET', '{key}:1'), b'v1' + b'x' * 100)
+
+
+@suite.case('a forced copy has all writes up to one moment, none of them in part')
+def _(run):
+    with Copies(copies=2, proxies=0) as copies:
+        done = sized(2000, long=100000)
+        script = "redis.call('RPUSH', KEYS[1], ARGV[1]) return redis.call('INCR', KEYS[2])"
+        copies.wait_follows(1)
+        with copies.leader() as leader:
+            for i in range(done):
+                check_equal(leader.get('EVAL', script, 2, '{k}list', '{k}count', i), i + 1)
+            copies.backends[0].kill9()
+        copies.force(1)
+        with copies.leader() as forced:
+            count = int(forced.get('GET', '{k}count'))
+            check_equal(forced.get('LRANGE', '{k}list', 0, -1), [b'%d' % i for i in range(count)], 'the list')
+            run.note('%d of %d writes are there' % (count, done))
+
+
+@suite.case('an address that a new map adds gets a copy, without a restart of the leader')
+def _(run):
+    copies = Copies(proxies=0)
+    copies.order = [0, 1]
+    third = copies.backends.pop()
+    with copies:
+        with copies.leader() as leader:
+            load(leader, 'key')
+        copies.backends.append(third)
+        copies.order = [0, 1, 2]
+        copies.write_shards()
+        for backend in copies.backends[:2]:
+            backend.signal(signal.SIGHUP)
+        copies.start_retrying(third)
+        check_equal_copies(copies)
+
+
+@suite.case('options that copies need stay')
+def _(run):
+    with Copies(copies=2, proxies=0) as copies, copies.leader() as leader:
+        check(str(leader.get('CONFIG', 'SET', 'appendfsync', 'everysec')).endswith('the copies of this shard need always'), 'appendfsync')
+        check_equal(leader.get('CONFIG', 'GET', 'appendfsync'), [b'appendfsync', b'always'])
 
 
 # ---- several shards ------------------------------------------------------------------------------------------------
@@ -258,68 +326,6 @@ def _(run):
         wait_for(lambda: client.get('GET', low) == have, 'the proxy to use the copy')
         wait_for(lambda: not isinstance(deal(client, low, high), ReplyError), 'deals to go on')
         check_equal(int(client.get('GET', low)), -int(client.get('GET', high)))
-
-
-@suite.case('a copy that is killed while it fetches files, or puts them in place, has all in the end')
-def _(run):
-    with Copies(copies=2, proxies=0) as copies:
-        with copies.leader() as leader:
-            load(leader, 'key')
-        copies.wait_follows(1)
-        copy = copies.backends[1]
-        for _ in range(sized(4, long=100)):
-            copy.kill9()
-            shutil.rmtree(copy.data)
-            copy.spawn()
-            time.sleep(run.rng.uniform(0.05, 1.5))
-            copy.kill9()
-            copy.start()
-        check_equal_copies(copies)
-        copies.backends[0].kill9()
-        copies.force(1)
-        with copies.leader() as leader:
-            check_equal(leader.get('GET', '{key}:1'), b'v1' + b'x' * 100)
-
-
-@suite.case('a forced copy has all writes up to one moment, none of them in part')
-def _(run):
-    with Copies(copies=2, proxies=0) as copies:
-        done = sized(2000, long=100000)
-        script = "redis.call('RPUSH', KEYS[1], ARGV[1]) return redis.call('INCR', KEYS[2])"
-        copies.wait_follows(1)
-        with copies.leader() as leader:
-            for i in range(done):
-                check_equal(leader.get('EVAL', script, 2, '{k}list', '{k}count', i), i + 1)
-            copies.backends[0].kill9()
-        copies.force(1)
-        with copies.leader() as forced:
-            count = int(forced.get('GET', '{k}count'))
-            check_equal(forced.get('LRANGE', '{k}list', 0, -1), [b'%d' % i for i in range(count)], 'the list')
-            run.note('%d of %d writes are there' % (count, done))
-
-
-@suite.case('an address that a new map adds gets a copy, without a restart of the leader')
-def _(run):
-    copies = Copies(proxies=0)
-    copies.order = [0, 1]
-    third = copies.backends.pop()
-    with copies:
-        with copies.leader() as leader:
-            load(leader, 'key')
-        copies.backends.append(third)
-        copies.order = [0, 1, 2]
-        copies.write_shards()
-        for backend in copies.backends[:2]:
-            backend.signal(signal.SIGHUP)
-        copies.start_retrying(third)
-        check_equal_copies(copies)
-
-
-@suite.case('options that copies need stay')
-def _(run):
-    with Copies(copies=2, proxies=0) as copies, copies.leader() as leader:
-        check(str(leader.get('CONFIG', 'SET', 'appendfsync', 'everysec')).endswith('the copies of this shard need always'), 'appendfsync')
-        check_equal(leader.get('CONFIG', 'GET', 'appendfsync'), [b'appendfsync', b'always'])
 
 
 # ---- founding ------------------------------------------------------------------------------------------------------

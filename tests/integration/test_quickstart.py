@@ -172,6 +172,9 @@ def _(run):
         check_equal(quickstart('--stop', '--data', data).returncode, 0)
         refused(quickstart('--data', data, '--port', port, '--detach'), 'was made with --backends 1 --partitions 2')
         refused(quickstart('--backends', 9, '--partitions', 8), 'makes 72, expected at most 64')
+        refused(quickstart('--backends', 3, '--replicas', 2), '--replicas 2: expected a multiple of 2 backends, not --backends 3')
+        refused(quickstart('--backends', 2, '--replicas', 2, '--durability', 'os'), '--replicas: copies need --durability always')
+        refused(quickstart('--backends', 2, '--replicas', 2, '--restore', data), '--restore: expected a cluster without --replicas')
 
 
 @suite.case('several backends; options in own-*.ini are used, also after a new start; --start restarts one process')
