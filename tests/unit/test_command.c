@@ -345,7 +345,7 @@ static void test_help_lists_what_the_program_answers(void)
 {
     command_reply_help(&reply, find("scree"), HANDLER_BACKEND);
     CHECK(replied_is(
-        "*21\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
+        "*23\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
         "+    Manage backups: START, STATUS, CANCEL, LIST, DELETE.\r\n"
         "+COMPACT\r\n+    Compact all data on disk: START, STATUS, CANCEL.\r\n"
         "+HELP\r\n"
@@ -358,6 +358,8 @@ static void test_help_lists_what_the_program_answers(void)
         "+OWNERS\r\n"
         "+    List which slots each shard owns, and which owners of others it knows. FORCE "
         "LOSE-KEYS: claim those of lost shards.\r\n"
+        "+REPLICAS\r\n+    List the copies of each shard. At a copy itself: FOUND: begin a group "
+        "without copies that do not answer. FORCE: go on alone, because the leader is lost.\r\n"
         "+RUNNING\r\n+    List the commands that run for longer than busy-reply-threshold: id, "
         "client, command, milliseconds, memory, bytes written.\r\n"
         "+SCRIPT\r\n+    KILL: end the running script or function, even if it has written, and "
