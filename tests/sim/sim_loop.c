@@ -490,7 +490,11 @@ static void on_work(struct sim_event *event)
 static void on_done(struct sim_event *event)
 {
     struct worker *worker = container_of(event, struct worker, done);
-    for (struct job *job; (job = job_pop(&worker->finished, &worker->finished_end));) {
+    struct job *job = worker->finished;
+    worker->finished = NULL;
+    worker->finished_end = &worker->finished;
+    for (struct job *next; job; job = next) { /* done() may free the worker */
+        next = job->next;
         bool is_lost = sim_broken == BREAK_EARLY_ACK ||
                        (sim_broken == BREAK_LOST_DONE && sim_random(LOST_DONE_ONE_IN) == 0);
         if (!is_lost)
