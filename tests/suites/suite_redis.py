@@ -28,9 +28,11 @@ CLIENT_PORTS = 32  # the suite's own processes connect to one of so many ports b
 
 # The encodings of lists are fixed, and other values are refused: their CONFIG SET is passed over.
 OPTIONS = '    if {[string match {config set list-*} $args]} {return OK}\n'
-# A test sends XREADGROUP BLOCK on one connection and, without waiting, DEL on another: through a proxy either could be first.
+# A test sends XREADGROUP BLOCK on one connection and, without waiting, DEL on another: through a proxy either could be first. So could the reply of
+# PING and an invalidation that an earlier write of another connection caused.
 ARRIVAL = """rename ::redis::__dispatch__ ::redis::dispatch_at_once
 proc ::redis::__dispatch__ {id method args} {
+    if {[string equal -nocase $method ping]} {after 100}
     set code [catch {::redis::dispatch_at_once $id $method {*}$args} reply]
     if {[lsearch -nocase $args block] >= 0 && [info exists ::redis::deferred($id)] && $::redis::deferred($id)} {after 200}
     return -code $code $reply
