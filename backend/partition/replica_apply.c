@@ -231,8 +231,10 @@ static void recover_tables(struct replica_apply *apply)
 
 void replica_apply_tick(struct replica_apply *apply)
 {
-    if (!apply->partition->copies.is_following)
+    if (!apply->partition->copies.is_following) {
+        drop_cursor(apply); /* a leader reads no records, and trims its log */
         return;
+    }
     if (++apply->ticks % TICKS_PER_SECOND == 0 && commit_follow_is_broken(apply->partition->commit))
         recover_tables(apply);
     if (apply->has_counts)
