@@ -13,7 +13,8 @@
  * is broken, or in other hands, could name the highest and have all slots. So it can give away or claim its own slots, and
  * those that the map gives to it, and none of other shards. A slot that this shard owns is lost only to a shard with a higher epoch, if
  * the map gives it to that shard, because an operator has forced that; or if a third shard says so too, because this one comes back with
- * old data and an old map. The third shard passes on only what it has believed, so one shard that lies finds no such witness.
+ * old data and an old map. The third shard passes on only what it has believed, so one shard that lies finds no such witness. Of two shards
+ * each believes what the other claims with a higher epoch.
  *
  * A shard that knows nothing yet (it joins, or has lost its disk) has nothing to compare with. It uses what it hears until the first report that
  * is believed.
@@ -171,13 +172,20 @@ static bool is_witness(const struct slot_owners *owners, uint16_t slot,
            is_shard(report->owner, owners->names.texts[owners->doubts.rival - 1]);
 }
 
+/* Is there no third shard that could confirm what the other one claims? Then the claim counts: a shard that comes back with old data and an
+ * old map must not serve beside the new owner, which is worse than to believe a shard that lies. */
+static bool has_no_witness(const struct slot_owners *owners)
+{
+    return owners->others_count == 1;
+}
+
 /* Another shard is reported to own a slot of this one. */
 static void learn_rival(struct slot_owners *owners, uint16_t slot, struct owner_report *report)
 {
     const struct slot_record *record = slot_table_get(owners_table(owners), slot);
     bool is_newer = report->epoch > record->epoch && report->is_durable && report->speaker;
     bool is_own = is_own_report(report);
-    bool is_lost = is_newer && is_witness(owners, slot, report);
+    bool is_lost = is_newer && (is_own ? has_no_witness(owners) : is_witness(owners, slot, report));
     if (is_lost || (is_newer && is_own && is_by_map(owners, slot, report))) {
         believe_owner(owners, slot, report, BELIEVED);
         slot_set_put(&owners->doubts.lost, slot, is_lost);

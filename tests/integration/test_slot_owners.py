@@ -200,25 +200,37 @@ def _(run):
         check_equal(client.get('GET', near), b'old')
 
 
+def forced_and_back(cluster, lost, slots):
+    """The last shard is lost, the second one gets its slots by force, and the last comes back with its disk and the map of before."""
+    back, old_map = cluster.backends[-1], cluster.shards_path + '.old'
+    taker = len(cluster.backends) - 2
+    with cluster.partition(taker) as partition:
+        wait_for(lambda: owners(partition, here=False), 'the other owners')
+        back.kill9()
+        shutil.copy(cluster.shards_path, old_map)
+        cluster.write_shards(slots)
+        wait_for(lambda: b'forced=0' not in partition.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
+        wait_for(lambda: any(lost in owner for owner in owners(partition)), 'the claimed slots')
+    if len(cluster.backends) > 2:
+        with cluster.partition(0) as first:
+            wait_for(lambda: (lost, 'b%dp0' % taker) in owners(first, here=False), 'the first shard to believe the claim')
+    shutil.copy(old_map, cluster.shards_path)  # only this shard reads it
+    back.start()
+    with cluster.partition(len(cluster.backends) - 1) as partition:
+        check(b'map_epoch=%d ' % (cluster.epoch - 1) in partition.get('SCREE', 'MOVES')[0], 'it has the old map')
+        wait_for(lambda: owners(partition) == [], 'the shard with the old map to give its slots up')
+
+
 @suite.case('a shard that comes back with old data and an old map gives up what others have, because a third shard confirms it')
 def _(run):
     with Cluster(backends=3, partitions=1, linked=True) as cluster:
-        third = cluster.backends[2]
-        with cluster.partition(1) as second:
-            wait_for(lambda: len(owners(second, here=False)) == 2, 'the other owners')
-            third.kill9()
-            old_map = cluster.shards_path + '.old'
-            shutil.copy(cluster.shards_path, old_map)
-            cluster.write_shards(['0-5460', '5461-16383', ''])
-            wait_for(lambda: b'forced=0' not in second.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
-            wait_for(lambda: ('10922-16383', 'b1p0') in owners(second), 'the claimed slots')
-            with cluster.partition(0) as first:
-                wait_for(lambda: ('10922-16383', 'b1p0') in owners(first, here=False), 'the first shard to believe the claim')
-        shutil.copy(old_map, cluster.shards_path)  # only the third shard reads it
-        third.start()
-        with cluster.partition(2) as partition:
-            check(b'map_epoch=%d ' % (cluster.epoch - 1) in partition.get('SCREE', 'MOVES')[0], 'the third shard has the old map')
-            wait_for(lambda: owners(partition) == [], 'the shard with the old map to give its slots up')
+        forced_and_back(cluster, '10922-16383', ['0-5460', '5461-16383', ''])
+
+
+@suite.case('of two shards the one that comes back with old data and an old map gives up what the other has')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster:
+        forced_and_back(cluster, '8192-16383', ['0-16383', ''])
 
 
 # ---- a shard that lies ----------------------------------------------------------------------------------------------
