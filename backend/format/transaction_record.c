@@ -119,6 +119,23 @@ bool decode_prepared(struct bytes value, struct bytes *effects, struct bytes *ch
     return true;
 }
 
+struct bytes encode_applying(struct arena *arena, uint32_t reported)
+{
+    char *value = arena_alloc(arena, 1 + sizeof reported);
+    value[0] = RECORD_FORMAT;
+    put_be32(value + 1, reported);
+    return (struct bytes){value, 1 + sizeof reported};
+}
+
+bool decode_applying(struct bytes value, uint32_t *reported)
+{
+    struct bytes rest;
+    if (!decode_head(value, &rest) || rest.len != sizeof *reported)
+        return false;
+    *reported = get_be32(rest.data);
+    return true;
+}
+
 struct bytes encode_forced(struct arena *arena, bool is_commit, bool differs)
 {
     char *value = arena_alloc(arena, 3);

@@ -3,7 +3,8 @@
  *
  *   '2' 'd' | id   → u8 1 | per participant: u8 length, name of the shard     decision, at the coordinator: committed
  *   '2' 'p' | id   → u8 2 | u32 length, changes (change_list.h) | effects (effects.h)   prepared, at a participant
- *   '2' 'a' | id   → empty             some of the prepared effects are applied, and the others must be, at a participant
+ *   '2' 'a' | id   → u8 1 | u32 reported   some of the prepared effects are applied, and the others must be, at a participant. The changes in
+ *                                      the first `reported` bytes of the prepared ones were reported
  *   '2' 'f' | id   → u8 1 | u8 1 commit, 0 abort | u8 1: the decision differs forced by an operator, at a participant
  *
  * Older programs wrote prepared records without changes: u8 1 | effects. Their changes need not be reported after a start: a key is
@@ -60,6 +61,8 @@ struct bytes transaction_rows_to(void);
 struct bytes encode_prepared(struct arena *arena, struct bytes effects, struct bytes changes);
 /* Both are borrowed from the row; a record of an older program has no changes. */
 bool decode_prepared(struct bytes value, struct bytes *effects, struct bytes *changes);
+struct bytes encode_applying(struct arena *arena, uint32_t reported);
+bool decode_applying(struct bytes value, uint32_t *reported);
 struct bytes encode_forced(struct arena *arena, bool is_commit, bool differs);
 bool decode_forced(struct bytes value, bool *is_commit, bool *differs);
 /* Decisions are written in pieces: the head, then each name. */

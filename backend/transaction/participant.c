@@ -359,9 +359,11 @@ static void put_record(struct part *part)
 void part_put_applying(struct part *part)
 {
     struct partition *partition = part->participant->partition;
+    struct arena *arena = &partition->running.arena;
+    size_t reported = part->changes.len - part->apply.changes.rest.len;
     overlay_put(partition->overlay, CF_SYSTEM,
-                encode_transaction_key(&partition->running.arena, TRANSACTION_APPLYING, &part->id),
-                BYTES(""));
+                encode_transaction_key(arena, TRANSACTION_APPLYING, &part->id),
+                encode_applying(arena, (uint32_t)reported));
 }
 
 void part_delete_record(const struct part *part, enum transaction_record record)

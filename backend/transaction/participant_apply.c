@@ -11,7 +11,7 @@
  *
  * After a crash or a failed batch between two slices the record APPLYING says that the transaction was committed. So it is applied from the
  * beginning, and no coordinator or operator is asked: a part is in the store. Effects that are applied twice do no harm, because
- * nothing else has changed the locked keys.
+ * nothing else has changed the locked keys. The record says also which changes were reported, so that each is reported once.
  */
 #include "backend/context/partition.h"
 #include "backend/keyspace/apply_effects.h"
@@ -73,6 +73,19 @@ static struct bytes space_of_effects(const struct part *part)
     return (struct bytes){0};
 }
 
+/* Leaves out the changes that were reported before a start. False: there are no such changes. */
+static bool skip_reported(struct part *part)
+{
+    struct bytes *rest = &part->apply.changes.rest;
+    size_t begin = part->changes.len - rest->len;
+    if (!part->reported)
+        return true;
+    if (part->reported < begin || part->reported > part->changes.len)
+        return false;
+    *rest = (struct bytes){part->changes.data + part->reported, part->changes.len - part->reported};
+    return true;
+}
+
 /* False: the record is not valid. */
 static bool start_apply(struct part *part, struct call *call)
 {
@@ -81,7 +94,7 @@ static bool start_apply(struct part *part, struct call *call)
     *apply = (struct apply_progress){.is_begun = true, .space = space_of_effects(part)};
     part_report_flushes(part, call);
     return apply_effects_open(partition, part->effects, &apply->effects) &&
-           change_list_open(part->changes, &apply->changes);
+           change_list_open(part->changes, &apply->changes) && skip_reported(part);
 }
 
 /* Applies effects. True: none is left. */
@@ -135,8 +148,7 @@ static bool is_partly_applied(const struct part *part)
 static void end_slice(struct part *part)
 {
     if (!part->apply.is_applied) {
-        if (!is_partly_applied(part))
-            part_put_applying(part);
+        part_put_applying(part);
         return;
     }
     part_delete_record(part, TRANSACTION_PREPARED);
@@ -163,7 +175,9 @@ static bool apply_slice(struct part *part)
     internal_call_end(partition, &call);
     overlay_secured_end(partition->overlay);
     part->apply.ticket = overlay_observed(partition->overlay);
-    if (!is_good)
+    if (is_good)
+        commit_sync_next(partition->commit); /* what was reported leaves when the record says so */
+    else
         part->apply = before;
     return is_good;
 }
@@ -211,20 +225,15 @@ static void on_slice(void *owner)
         go_on_later(part, RETRY_MS);
         return;
     }
-    if (!was_applied && part->apply.is_applied)
-        commit_sync_next(partition->commit);
     next_slice(part);
 }
 
 bool part_apply(struct part *part)
 {
-    struct partition *partition = part->participant->partition;
     if (!apply_slice(part))
         return false;
     part_set_state(part, PART_APPLYING);
     part->owner.is_in_doubt = false;
-    if (part->apply.is_applied)
-        commit_sync_next(partition->commit);
     next_slice(part);
     return true;
 }
@@ -238,7 +247,10 @@ bool part_apply_again(struct part *part)
         encode_transaction_key(&partition->running.arena, TRANSACTION_APPLYING, &part->id), &value);
     if (err != OK)
         return err == ERR_NOT_FOUND;
+    bool is_good = decode_applying(slice_bytes(&value), &part->reported);
     slice_release(&value);
+    if (!is_good)
+        return false;
     part->owner.is_in_doubt = false;
     part_set_state(part, PART_APPLYING);
     go_on_later(part, 0);

@@ -39,7 +39,9 @@ enum { ROW_TRIES_MAX = 16 }; /* then reads block on the disk */
  *   LOCKING   ─► LOCKED
  *   LOCKED    ─► LOCKING, PREPARING
  *   PREPARING ─► PREPARED
- *   PREPARED  ─► APPLYING             after a start perhaps APPLYING at once
+ *   PREPARED  ─► APPLYING
+ *
+ * One of which a part was applied before a start is APPLYING at once.
  */
 enum part_state {
     PART_LOCKING, /* LOCK is being executed */
@@ -84,6 +86,7 @@ struct part {
     struct ticket_wait ticket;
     struct bytes effects; /* prepared; in `arrived` */
     struct bytes changes; /* change_list.h; reported when the effects are applied; in `arrived` */
+    uint32_t reported;    /* bytes of `changes` that were reported before a start */
     struct apply_progress apply;
     struct timer *apply_timer; /* of the next slice; NULL: none was needed */
     struct peer_request question;
@@ -155,7 +158,7 @@ bool part_report_change(struct change_list *list, struct call *call, struct sess
 /* Before the effects are applied: reports flushes among them to watchers, blocked clients and tracking clients. */
 void part_report_flushes(const struct part *part, struct call *call);
 void part_set_state(struct part *part, enum part_state state);
-/* Writes the record of a transaction of which a part is applied. */
+/* Writes the record of a transaction of which a part is applied, and perhaps reported. */
 void part_put_applying(struct part *part);
 void part_delete_record(const struct part *part, enum transaction_record record);
 /* Begins to apply the effects. May free the transaction, because all is done. False: they cannot be applied now. */

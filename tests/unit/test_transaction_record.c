@@ -50,6 +50,18 @@ START_TEST(changes_have_these_bytes)
 }
 END_TEST
 
+START_TEST(a_record_of_a_part_that_is_applied_has_these_bytes)
+{
+    static const struct bytes RECORD = {"\1\0\1\0\2", 5};
+    uint32_t reported = 0;
+    ck_assert(bytes_equal(encode_applying(&arena, 0x10002), RECORD));
+    ck_assert(decode_applying(RECORD, &reported));
+    ck_assert_uint_eq(reported, 0x10002);
+    for (size_t len = 0; len < RECORD.len; len++)
+        ck_assert(!decode_applying((struct bytes){RECORD.data, len}, &reported));
+}
+END_TEST
+
 START_TEST(cut_changes_are_refused)
 {
     for (size_t len = 1; len < CHANGES.len; len++) {
@@ -98,6 +110,7 @@ int main(void)
     TCase *tests = tcase_create("prepared");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, changes_have_these_bytes);
+    tcase_add_test(tests, a_record_of_a_part_that_is_applied_has_these_bytes);
     tcase_add_test(tests, cut_changes_are_refused);
     tcase_add_test(tests, a_prepared_transaction_keeps_its_changes);
     tcase_add_test(tests, a_record_of_an_older_program_has_no_changes);
