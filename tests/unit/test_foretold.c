@@ -56,7 +56,7 @@ static bool count(void *owner, struct bytes key)
 START_TEST(a_long_list_follows_in_few_steps)
 {
     enum { ITEMS = 69000 };
-    static char texts[ITEMS][8];
+    static char texts[ITEMS][12];
     struct foretold *foretold = foretold_new();
     unsigned runs = 0;
     for (int i = 0; i < ITEMS; i++) {
