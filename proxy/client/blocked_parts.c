@@ -189,7 +189,9 @@ static void try_ready(struct client *client, struct request *request, const stru
         try_across_again(client, request);
         return;
     }
-    while (i < search->count - 1 && !bytes_equal(keys[i], named[search->keys[i].part]))
+    /* a part that has named none has no text: the key "" is not its */
+    while (i < search->count - 1 &&
+           !(named[search->keys[i].part].data && bytes_equal(keys[i], named[search->keys[i].part])))
         i++;
     search->next = 0;
     try_keys(client, request, i, i + 1);
@@ -296,11 +298,17 @@ static void await(struct client *client, struct request *request, struct reply *
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     char timeout[INT64_TEXT_MAX];
     struct round round;
-    if (client->blocked.unblock || now_ms >= search->deadline_ms) {
+    /* after TRIES_MAX tries there are keys that were not looked at, however short the timeout is */
+    bool is_first_look =
+        search->kind == SEARCH_KEYS && search->next && search->next < search->count;
+    bool is_over = now_ms >= search->deadline_ms;
+    if (client->blocked.unblock || (is_over && !is_first_look)) {
         finish_search(client, reply, NULL);
         return;
     }
-    uint64_t timeout_ms = search->deadline_ms == WAIT_FOREVER ? 0 : search->deadline_ms - now_ms;
+    uint64_t timeout_ms = search->deadline_ms == WAIT_FOREVER ? 0
+                          : is_over                           ? 1
+                                                              : search->deadline_ms - now_ms;
     const struct bytes text = {timeout, number_format_int64(timeout, (int64_t)timeout_ms)};
     bool has_streams = search->kind == SEARCH_STREAMS;
     list_shards(client, search, &round);

@@ -1007,6 +1007,9 @@ def play_on_shards(stage, k):
     stage.call('boss', 'DEL', many[380])
     stage.call('a', 'BLPOP', *many, 0)
     stage.call('a', 'BLPOP', *many, 0.01)
+    stage.call('boss', 'RPUSH', many[399], 'behind', 'more')
+    stage.call('a', 'BLPOP', *many, 0.001)  # the time is over before all are tried
+    stage.call('a', 'BLPOP', '', *many, 0)  # a shard without an element names no key, which is not the key ''
     stage.wait('a', 'BLPOP', *many, 0)
     stage.call('boss', 'RPUSH', many[371], 'at last')
     stage.read('a')
