@@ -13,6 +13,7 @@
 struct counted {
     int keys;
     int expires;
+    int ttl_hashes;
 };
 
 static bool count_row(struct bytes row, struct counted *counted)
@@ -20,7 +21,8 @@ static bool count_row(struct bytes row, struct counted *counted)
     struct metadata metadata;
     if (!decode_metadata(row, &metadata))
         return false;
-    *counted = (struct counted){.keys = 1, .expires = metadata.expire_ms != 0};
+    *counted = (struct counted){
+        .keys = 1, .expires = metadata.expire_ms != 0, .ttl_hashes = metadata.field_ttls != 0};
     return true;
 }
 
@@ -80,6 +82,8 @@ static bool count_key_change(struct partition *partition, struct bytes row_key, 
         return false;
     if (new.keys != old.keys || new.expires != old.expires)
         space_count(partition->spaces, space, slot, new.keys - old.keys, new.expires - old.expires);
+    if (new.ttl_hashes != old.ttl_hashes)
+        space_count_ttl_hash(partition->spaces, space, row_key, new.ttl_hashes - old.ttl_hashes);
     space_changes_add(partition->spaces, 1);
     return true;
 }

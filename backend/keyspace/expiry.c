@@ -273,6 +273,7 @@ static struct entry due_entry(const struct partition *partition, const struct du
 {
     struct entry entry = {.row_key = due->row_key,
                           .exists = true,
+                          .is_ttl_hash = meta->field_ttls != 0,
                           .stored_expire_ms = meta->expire_ms,
                           .stored_due_ms = due->due_ms,
                           .meta = *meta};

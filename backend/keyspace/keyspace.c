@@ -140,7 +140,7 @@ static bool may_expire(const struct call *call, const struct entry *entry)
 
 static void entry_hide(struct entry *entry)
 {
-    entry->exists = false;
+    entry->exists = entry->is_ttl_hash = false;
     entry->stored_expire_ms = 0;
     entry->stored_due_ms = 0;
     entry->meta = (struct metadata){0};
@@ -232,6 +232,7 @@ static bool open_entry(struct call *call, enum open_flag flags, struct entry *en
         }
         entry->exists = true;
         entry->row = value;
+        entry->is_ttl_hash = entry->meta.field_ttls != 0;
         entry->stored_expire_ms = entry->meta.expire_ms;
         entry->stored_due_ms = metadata_due_ms(&entry->meta);
         if (keyspace_expired(call, entry->meta.expire_ms))
@@ -331,6 +332,15 @@ static void collection_put(struct call *call, struct entry *entry)
     entry->row = row;
 }
 
+/* Counts the key among the hashes whose fields have TTLs, or not. */
+static void count_ttl_hash(struct call *call, struct entry *entry, bool is_ttl_hash)
+{
+    if (entry->is_ttl_hash != is_ttl_hash && !entry->is_borrowed)
+        space_count_ttl_hash(call->partition->spaces, entry->space, entry->row_key,
+                             is_ttl_hash ? 1 : -1);
+    entry->is_ttl_hash = is_ttl_hash;
+}
+
 /* Writes the metadata row and counts the key. */
 static void row_write(struct call *call, struct entry *entry)
 {
@@ -345,6 +355,7 @@ static void row_write(struct call *call, struct entry *entry)
         space_count(call->partition->spaces, entry->space, entry->slot, keys, expires);
     else if (keys)
         space_count_elsewhere(call->partition->spaces, entry->space, keys);
+    count_ttl_hash(call, entry, entry->meta.field_ttls != 0);
     entry->exists = true;
     entry->stored_expire_ms = entry->meta.expire_ms;
 }
@@ -420,6 +431,7 @@ static void remove_key(struct call *call, struct entry *entry, bool by_client)
     else
         space_count(call->partition->spaces, entry->space, entry->slot, -1,
                     entry->stored_expire_ms ? -1 : 0);
+    count_ttl_hash(call, entry, false);
     entry->exists = false;
     entry->row = NOTHING;
     entry->hides_fields = false;

@@ -32,6 +32,7 @@ struct entry {
     bool is_borrowed;          /* of another shard (borrow.h) */
     bool fresh;                /* created by entry_create in this command: no rows on disk */
     bool hides_fields;         /* a hash that still has expired fields, which reads skip */
+    bool is_ttl_hash;          /* as it is counted: a hash whose fields have TTLs */
     uint64_t stored_expire_ms; /* the key's TTL, as it is counted; 0: none */
     uint64_t stored_due_ms;    /* time of the key's row in the expiry index; 0: no row */
     struct space *space;

@@ -113,6 +113,7 @@ void space_set_free(struct space_set *set)
     table_free(set->limits.by_name);
     table_free(set->counters);
     arena_fini(&set->arena);
+    ttl_hash_walk_fini(&set->walk);
     free(set->order);
     free(set->undo.items);
     free(set);
@@ -255,9 +256,16 @@ uint64_t space_changes(const struct space_set *set)
 void space_savepoint(struct space_set *set)
 {
     set->marks.savepoint = set->changes;
-    if (!set->is_attempt && !set->is_script && !set->queue.is_on)
+    if (!set->is_attempt && !set->script.is_on && !set->queue.is_on)
         set->undo.count = 0;
     set->savepoint = set->undo.count;
+}
+
+static void roll_back_count(struct space_set *set, const struct undo *undo)
+{
+    if (undo->keys || undo->expires)
+        space_counter_add(set, undo->counter, -undo->keys, -undo->expires);
+    space_ttl_hashes_add(set, undo->counter, -undo->ttl_hashes);
 }
 
 static void roll_back_counts(struct space_set *set, size_t undo_count)
@@ -265,7 +273,7 @@ static void roll_back_counts(struct space_set *set, size_t undo_count)
     while (set->undo.count > undo_count) {
         const struct undo undo = set->undo.items[--set->undo.count];
         if (undo.counter)
-            space_counter_add(set, undo.counter, -undo.keys, -undo.expires);
+            roll_back_count(set, &undo);
         else if (undo.space)
             undo.space->elsewhere -= undo.keys;
         else
@@ -297,16 +305,16 @@ void space_attempt_end(struct space_set *set, bool is_good)
 
 void space_script_begin(struct space_set *set)
 {
-    set->is_script = true;
-    set->script = set->undo.count;
+    set->script.is_on = true;
+    set->script.from = set->undo.count;
     set->marks.script = set->changes;
 }
 
 void space_script_end(struct space_set *set, bool is_good)
 {
-    set->is_script = false;
+    set->script.is_on = false;
     if (!is_good) {
-        roll_back_counts(set, set->script);
+        roll_back_counts(set, set->script.from);
         set->changes = set->marks.script;
     }
     space_savepoint(set);

@@ -7,7 +7,8 @@
  * counted, but no client sees them.
  *
  * Counters live in memory and change with the commands; rows of changed counters join the batch when it is
- * closed (space_put_counters), so counters are exact after a crash. SWAPDB swaps two entries of the database map.
+ * closed (space_put_counters), so counters are exact after a crash. Hashes whose fields have TTLs are counted in memory only, and again
+ * after each start (ttl_hashes.h). SWAPDB swaps two entries of the database map.
  */
 #pragma once
 
@@ -59,7 +60,9 @@ struct space {
     struct bytes name; /* storage namespace bytes */
     uint64_t keys;     /* in the slots that are served */
     uint64_t expires;  /* of these: keys with a TTL */
-    uint64_t fewest;   /* keys at any time since space_limit_count_anew */
+    /* of these: hashes whose fields have TTLs, as far as they were counted since the start (ttl_hashes.h) */
+    uint64_t ttl_hashes;
+    uint64_t fewest; /* keys at any time since space_limit_count_anew */
     /* to be observed by whoever reads the counters: of the newest change that can be lost; 0: none */
     uint64_t ticket;
     /* in an attempt that has borrowed all keys of the namespace: those of other shards, else 0 (space_count_elsewhere) */
@@ -91,6 +94,10 @@ uint64_t space_generation(const struct space_set *set);
 /* Changes the counters of a slot; rolled back by space_rollback. */
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
                  int64_t expires);
+/* Adds `change`, -1 or 1, to the hashes whose fields have TTLs, unless the key is still to be counted (ttl_hashes.h); rolled back by
+ * space_rollback. */
+void space_count_ttl_hash(struct space_set *set, struct space *space, struct bytes row_key,
+                          int change);
 /* Changes space->elsewhere; rolled back by space_rollback. */
 void space_count_elsewhere(struct space_set *set, struct space *space, int64_t keys);
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot);

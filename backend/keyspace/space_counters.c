@@ -40,7 +40,7 @@ static void index_by_slot(struct holder *holder)
         holder->by_slot[counter->slot] = counter;
 }
 
-static struct counter *counter_open(struct space_set *set, struct holder *holder, uint16_t slot)
+struct counter *space_counter_open(struct space_set *set, struct holder *holder, uint16_t slot)
 {
     struct counter *counter = counter_find(set, holder, slot);
     if (counter)
@@ -84,6 +84,13 @@ static uint64_t at_least_none(struct counter *counter, uint64_t keys)
     return 0;
 }
 
+static void ttl_hashes_set(struct space_set *set, struct counter *counter, uint64_t ttl_hashes)
+{
+    if (slot_set_has(set->served, counter->slot))
+        counter->holder->space.ttl_hashes += ttl_hashes - counter->ttl_hashes;
+    counter->ttl_hashes = ttl_hashes;
+}
+
 /* Sets the counter and the sums that include it. */
 static void counter_set(struct space_set *set, struct counter *counter, uint64_t keys,
                         uint64_t expires)
@@ -93,6 +100,8 @@ static void counter_set(struct space_set *set, struct counter *counter, uint64_t
     sums_add(set, counter, keys - counter->keys, expires - counter->expires);
     counter->keys = keys;
     counter->expires = expires;
+    if (!keys)
+        ttl_hashes_set(set, counter, 0);
 }
 
 /* Marks the counter row of the slot as older than journal row `serial`. */
@@ -117,7 +126,7 @@ bool space_load_count(void *owner, struct bytes space, const struct slot_count *
         count->expires > COLLECTION_SIZE_MAX)
         return false;
     struct holder *holder = space_holder_open(set, space);
-    counter_set(set, counter_open(set, holder, count->slot), count->keys, count->expires);
+    counter_set(set, space_counter_open(set, holder, count->slot), count->keys, count->expires);
     if (serial)
         group_outdated(set, holder, count->slot, serial);
     return true;
@@ -140,6 +149,7 @@ void space_forget_counts(struct space_set *set)
     set->stale = NULL;
     set->stale_end = &set->stale;
     set->undo.count = 0;
+    ttl_hash_walk_restart(&set->walk);
 }
 
 uint64_t space_keys_total(const struct space_set *set)
@@ -164,10 +174,12 @@ void space_serve(struct space_set *set, const struct slot_set *served)
     for (size_t i = 0; i < set->order_count; i++) {
         struct space *space = &set->order[i]->space;
         uint64_t fewest = space->fewest;
-        space->keys = space->expires = 0;
+        space->keys = space->expires = space->ttl_hashes = 0;
         for (const struct counter *counter = set->order[i]->counters; counter;
-             counter = counter->next)
+             counter = counter->next) {
             sums_add(set, counter, counter->keys, counter->expires);
+            space->ttl_hashes += slot_set_has(set->served, counter->slot) ? counter->ttl_hashes : 0;
+        }
         space->fewest = fewest < space->keys ? fewest : space->keys;
     }
 }
@@ -193,6 +205,12 @@ void space_counter_add(struct space_set *set, struct counter *counter, int64_t k
     holder->dirty_count++;
 }
 
+void space_ttl_hashes_add(struct space_set *set, struct counter *counter, int64_t change)
+{
+    int64_t ttl_hashes = (int64_t)counter->ttl_hashes + change;
+    ttl_hashes_set(set, counter, ttl_hashes > 0 ? (uint64_t)ttl_hashes : 0);
+}
+
 /* Changes a counter, and notes the change in the undo log. */
 static void count_change(struct space_set *set, struct counter *counter, int64_t keys,
                          int64_t expires)
@@ -204,7 +222,23 @@ static void count_change(struct space_set *set, struct counter *counter, int64_t
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
                  int64_t expires)
 {
-    count_change(set, counter_open(set, holder_of(space), slot), keys, expires);
+    count_change(set, space_counter_open(set, holder_of(space), slot), keys, expires);
+}
+
+void space_count_ttl_hash(struct space_set *set, struct space *space, struct bytes row_key,
+                          int change)
+{
+    struct bytes name;
+    struct bytes key;
+    uint16_t slot;
+    if (!ttl_hash_walk_has_passed(&set->walk, row_key) ||
+        !decode_metadata_key(row_key, &name, &slot, &key))
+        return;
+    struct counter *counter = space_counter_open(set, holder_of(space), slot);
+    uint64_t ticket = overlay_change_ticket(set->overlay);
+    space->ticket = ticket ? ticket : space->ticket;
+    space_ttl_hashes_add(set, counter, change);
+    *space_undo_add(set) = (struct undo){.counter = counter, .ttl_hashes = change};
 }
 
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot)
@@ -262,13 +296,20 @@ uint16_t space_slot_at(const struct space_set *set, const struct space *space, u
     }
 }
 
+static void counter_clear(struct space_set *set, struct counter *counter)
+{
+    int64_t ttl_hashes = (int64_t)counter->ttl_hashes;
+    count_change(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
+    set->undo.items[set->undo.count - 1].ttl_hashes = -ttl_hashes;
+}
+
 void space_clear(struct space_set *set, struct space *space)
 {
     set->changes += space->keys;
     space->flushes++;
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
         if (counter->keys && slot_set_has(set->served, counter->slot))
-            count_change(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
+            counter_clear(set, counter);
 }
 
 void space_clear_slots(struct space_set *set, struct space *space, uint16_t first, uint16_t last)
@@ -276,7 +317,7 @@ void space_clear_slots(struct space_set *set, struct space *space, uint16_t firs
     space->flushes++;
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
         if (counter->keys && first <= counter->slot && counter->slot <= last)
-            count_change(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
+            counter_clear(set, counter);
 }
 
 /* ---- rows of changed counters ---- */

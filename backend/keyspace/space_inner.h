@@ -4,11 +4,13 @@
  *   space.c ────────────► the set of namespaces, their limits, and rolling back
  *   space_maps.c ───────► SWAPDB: the database map of each namespace
  *   space_counters.c ───► keys per slot, and their rows
+ *   ttl_hashes.c ───────► hashes per slot whose fields have TTLs; no rows
  */
 #pragma once
 
 #include "backend/keyspace/count_rows.h"
 #include "backend/keyspace/space.h"
+#include "backend/keyspace/ttl_hashes.h"
 #include "shared/arena.h"
 
 struct table;
@@ -22,6 +24,7 @@ struct counter {
     struct counter *next_dirty; /* in holder->dirty */
     uint64_t keys;
     uint64_t expires;
+    uint64_t ttl_hashes; /* hashes whose fields have TTLs; not stored */
     uint16_t slot;
     bool dirty;
     bool is_miscounted; /* its row was damaged, which was logged */
@@ -58,6 +61,7 @@ struct undo {
     struct space *space; /* … or, if this is NULL, a swap of databases `a` and `b` of `name` */
     int64_t keys;
     int64_t expires;
+    int64_t ttl_hashes;
     struct bytes name; /* namespace of the session */
     uint8_t a, b;
 };
@@ -67,6 +71,12 @@ struct undo_log {
     struct undo *items;
     size_t count;
     size_t cap;
+};
+
+/* The part of the log that an inner rollback undoes. */
+struct undo_mark {
+    bool is_on;
+    size_t from; /* undo.count when it began */
 };
 
 struct limit_set {
@@ -101,16 +111,13 @@ struct space_set {
     uint64_t generation;
     size_t savepoint; /* undo.count at the savepoint */
     bool is_attempt;
-    bool is_script; /* a script runs: savepoints keep the undo log */
-    size_t script;  /* undo.count when the script began */
-    struct {
-        bool is_on;
-        size_t from;
-    } queue;                   /* the same for the queue of an EXEC */
+    struct undo_mark script;   /* while it is on, a script runs: savepoints keep the undo log */
+    struct undo_mark queue;    /* the same for the queue of an EXEC */
     space_swapped_fn *on_swap; /* NULL: none */
     void *swap_owner;
     struct arena arena; /* for rows that are being composed */
     struct undo_log undo;
+    struct ttl_hash_walk walk;
 };
 
 static inline struct holder *holder_of(struct space *space)
@@ -141,6 +148,11 @@ bool space_load_count(void *owner, struct bytes space, const struct slot_count *
                       uint64_t serial);
 /* Sets all counters to zero, as if none were stored, and empties the undo log. */
 void space_forget_counts(struct space_set *set);
+/* The counter of a slot, which is made if it is new. */
+struct counter *space_counter_open(struct space_set *set, struct holder *holder, uint16_t slot);
 /* Changes a counter without an entry in the undo log. */
 void space_counter_add(struct space_set *set, struct counter *counter, int64_t keys,
                        int64_t expires);
+/* The same of its hashes whose fields have TTLs. They are never fewer than none: a walk does not find a hash of which a
+ * move has deleted all but the metadata row. */
+void space_ttl_hashes_add(struct space_set *set, struct counter *counter, int64_t change);

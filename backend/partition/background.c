@@ -1,10 +1,15 @@
 #include "backend/partition/background.h"
 
 #include "backend/context/partition.h"
+#include "backend/keyspace/ttl_hashes.h"
 #include "backend/partition/founding.h"
 #include "backend/partition/leadership.h"
 #include "backend/rank/rank_rebuild.h"
 #include "backend/session/internal_call.h"
+#include "backend/slots/slot_moves.h"
+#include "backend/transaction/participant.h"
+
+enum { COUNTED_PER_TICK = 4096 };
 
 static void rebuild_ranks(struct partition *partition)
 {
@@ -19,9 +24,21 @@ static void rebuild_ranks(struct partition *partition)
     internal_call_end(partition, &call);
 }
 
+/* Waits as ttl_hashes.h says. */
+static void count_ttl_hashes(struct partition *partition)
+{
+    const struct partition_shards *shards = &partition->shards;
+    if (ttl_hashes_are_counted(partition->spaces) || partition->copies.is_closed ||
+        commit_is_failed(partition->commit, NULL) || partition->thread.is_stopping ||
+        slot_moves_is_receiving(shards->moves) || participant_is_applying(shards->participant))
+        return;
+    ttl_hashes_step(partition->spaces, COUNTED_PER_TICK);
+}
+
 void background_tick(struct partition *partition)
 {
     leadership_tick(partition);
     founding_tick(partition);
     rebuild_ranks(partition);
+    count_ttl_hashes(partition);
 }

@@ -532,6 +532,14 @@ void slot_moves_give_up_lost(struct slot_moves *moves)
     }
 }
 
+bool slot_moves_is_receiving(const struct slot_moves *moves)
+{
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next)
+        if (state_is_in(target_at(at)->state, ARRIVING))
+            return true;
+    return false;
+}
+
 /* Does the map give the shard exactly the slots that are served here? */
 static bool is_true_map(const struct slot_moves *moves, struct bytes text, struct bytes name)
 {

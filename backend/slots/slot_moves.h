@@ -25,6 +25,9 @@ void slot_moves_load(struct slot_moves *moves);
 /* Begins moves, and goes on with them; to be called several times a second. */
 void slot_moves_tick(struct slot_moves *moves);
 
+/* Do slots arrive here of which only some rows are stored? */
+bool slot_moves_is_receiving(const struct slot_moves *moves);
+
 /* While paused, no move begins, and those that copy wait; also after a restart. To be called by a command, of which this is
  * an effect. */
 void slot_moves_pause(struct slot_moves *moves, bool is_paused);

@@ -54,8 +54,10 @@ static void delete_metadata(struct partition *partition, const struct doomed *ro
     if (due_ms)
         overlay_delete(partition->overlay, CF_EXPIRE,
                        encode_expire_key(&partition->running.arena, due_ms, row->key));
-    space_count(partition->spaces, space_find(partition->spaces, space), slot, -1,
-                row->meta.expire_ms ? -1 : 0);
+    struct space *from = space_find(partition->spaces, space);
+    space_count(partition->spaces, from, slot, -1, row->meta.expire_ms ? -1 : 0);
+    if (row->meta.field_ttls)
+        space_count_ttl_hash(partition->spaces, from, row->key, -1);
 }
 
 static void delete_row(struct partition *partition, const struct doomed *row)

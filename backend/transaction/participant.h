@@ -44,6 +44,9 @@ void participant_tick(struct participant *participant);
  * be prepared if, before this call, the coordinators of all shards were quiet (coordinator_is_quiet). */
 bool participant_is_quiet(const struct participant *participant, char *why, size_t size);
 
+/* Is a transaction applied in part only? */
+bool participant_is_applying(const struct participant *participant);
+
 struct participant_figures {
     uint32_t count;    /* transactions of other shards that hold or request locks here */
     uint32_t prepared; /* of them: they have changes here that wait for the decision */

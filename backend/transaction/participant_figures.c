@@ -10,6 +10,19 @@
 
 /* ---- figures ---- */
 
+bool participant_is_applying(const struct participant *participant)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    while (table_next(participant->parts, &cursor, &key, &value)) {
+        const struct part *part = value;
+        if (part->state == PART_APPLYING && !part->apply.is_applied)
+            return true;
+    }
+    return false;
+}
+
 bool participant_is_quiet(const struct participant *participant, char *why, size_t size)
 {
     size_t cursor = 0;
