@@ -426,14 +426,23 @@ static void print_cluster(const struct call *call, struct out *out)
     out_printf(out, "cluster_enabled:%d\r\n", cluster_client(call->session));
 }
 
+/* As redis-server 7.0 does; subexpiry, which is of 7.4, follows if it is not 0. */
+static void print_database(const struct space *space, int db, struct out *out)
+{
+    out_printf(out, "db%d:keys=%" PRIu64 ",expires=%" PRIu64 ",avg_ttl=0", db, space->keys,
+               space->expires);
+    if (space->ttl_hashes)
+        out_printf(out, ",subexpiry=%" PRIu64, space->ttl_hashes);
+    out_printf(out, "\r\n");
+}
+
 static void print_keyspace(const struct call *call, struct out *out)
 {
     struct bytes name = session_namespace(call->session);
     for (int db = 0; db < session_databases(call->session); db++) {
         const struct space *space = space_open(call->partition->spaces, name, (uint8_t)db);
         if (space->keys)
-            out_printf(out, "db%d:keys=%" PRIu64 ",expires=%" PRIu64 ",avg_ttl=0\r\n", db,
-                       space->keys, space->expires);
+            print_database(space, db, out);
     }
 }
 

@@ -201,7 +201,8 @@ static struct bytes add_values(struct info *info, struct bytes name, struct byte
     return sum;
 }
 
-/* Adds lists such as keys=1,expires=0,avg_ttl=0 entry by entry; both have the same names. */
+/* Adds lists such as keys=1,expires=0,avg_ttl=0 entry by entry. Both have the same names, except that one may end earlier: what it
+ * leaves out is 0, such as subexpiry. */
 static struct bytes add_lists(struct info *info, struct bytes a, struct bytes b)
 {
     struct out out;
@@ -227,6 +228,9 @@ static struct bytes add_lists(struct info *info, struct bytes a, struct bytes b)
         a = rest_a;
         b = rest_b;
     }
+    struct bytes rest = a.len ? a : b;
+    if (!a.len || !b.len)
+        out_printf(&out, "%s%.*s", rest.len ? "," : "", (int)rest.len, rest.data);
     struct bytes sum = {arena_alloc(&info->arena, out.bytes + 1), out.bytes};
     out_copy(&out, (char *)sum.data);
     out_clear(&out);
