@@ -78,11 +78,12 @@ static bool skip_reported(struct part *part)
 {
     struct bytes *rest = &part->apply.changes.rest;
     size_t begin = part->changes.len - rest->len;
-    if (!part->reported)
+    if (!part->apply.reported)
         return true;
-    if (part->reported < begin || part->reported > part->changes.len)
+    if (part->apply.reported < begin || part->apply.reported > part->changes.len)
         return false;
-    *rest = (struct bytes){part->changes.data + part->reported, part->changes.len - part->reported};
+    *rest = (struct bytes){part->changes.data + part->apply.reported,
+                           part->changes.len - part->apply.reported};
     return true;
 }
 
@@ -91,7 +92,8 @@ static bool start_apply(struct part *part, struct call *call)
 {
     struct apply_progress *apply = &part->apply;
     struct partition *partition = part->participant->partition;
-    *apply = (struct apply_progress){.is_begun = true, .space = space_of_effects(part)};
+    *apply = (struct apply_progress){
+        .is_begun = true, .space = space_of_effects(part), .reported = apply->reported};
     part_report_flushes(part, call);
     return apply_effects_open(partition, part->effects, &apply->effects) &&
            change_list_open(part->changes, &apply->changes) && skip_reported(part);
@@ -247,7 +249,7 @@ bool part_apply_again(struct part *part)
         encode_transaction_key(&partition->running.arena, TRANSACTION_APPLYING, &part->id), &value);
     if (err != OK)
         return err == ERR_NOT_FOUND;
-    bool is_good = decode_applying(slice_bytes(&value), &part->reported);
+    bool is_good = decode_applying(slice_bytes(&value), &part->apply.reported);
     slice_release(&value);
     if (!is_good)
         return false;

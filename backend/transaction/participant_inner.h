@@ -60,6 +60,7 @@ struct apply_progress {
     bool is_applied;               /* all effects and reports; its locks are being released */
     struct effects_reader effects; /* that are left */
     struct change_list changes;    /* that must still be reported */
+    uint32_t reported;             /* bytes of part->changes that were reported before a start */
     struct bytes space; /* in which keys are changed; data NULL: the namespace has no limit */
     int64_t keys;       /* that the namespace has more than before */
     uint64_t ticket;    /* of the last effects */
@@ -86,7 +87,6 @@ struct part {
     struct ticket_wait ticket;
     struct bytes effects; /* prepared; in `arrived` */
     struct bytes changes; /* change_list.h; reported when the effects are applied; in `arrived` */
-    uint32_t reported;    /* bytes of `changes` that were reported before a start */
     struct apply_progress apply;
     struct timer *apply_timer; /* of the next slice; NULL: none was needed */
     struct peer_request question;
