@@ -60,6 +60,7 @@ struct wal_cursor {
     uint64_t next;
     bool is_weak;
     bool is_truncated;
+    char *batch; /* a copy of the one that was read last: it may be trimmed now */
 };
 
 static struct disk *disks;
@@ -509,6 +510,7 @@ void wal_cursor_free(struct wal_cursor *cursor)
     if (!cursor)
         return;
     list_remove(&cursor->node);
+    free(cursor->batch);
     free(cursor);
 }
 
@@ -525,6 +527,10 @@ int wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *ba
         return ERR_GONE;
     *index = cursor->next++;
     *batch = record_bytes(disk->records[*index - disk->first]);
+    cursor->batch = realloc(cursor->batch, batch->len + 1);
+    CHECK(cursor->batch);
+    memcpy(cursor->batch, batch->data, batch->len);
+    batch->data = cursor->batch;
     return OK;
 }
 
