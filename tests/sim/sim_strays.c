@@ -98,6 +98,15 @@ static bool choose_slot(const struct sim_strays *strays, unsigned shard, struct 
     return false;
 }
 
+/* ticket_wait.on_end: what a client that has deleted the stray is told. With a batch that is rolled back its arrival may be, too: then
+ * it comes again. */
+static void deletion_has_ended(struct ticket_wait *wait, int err)
+{
+    struct sim_stray *stray = container_of(wait, struct sim_stray, deletion.wait);
+    stray->deletion.is_durable = !err;
+    stray->is_doubtful = err;
+}
+
 void sim_strays_add(struct sim_strays *strays)
 {
     unsigned shard = (unsigned)sim_random(strays->cluster->shard_count);
@@ -119,6 +128,7 @@ void sim_strays_add(struct sim_strays *strays)
     stray->shard = shard;
     stray->is_durable = stray->is_doubtful = false;
     stray->deletion = (struct sim_deletion){0};
+    ticket_wait_init(&stray->deletion.wait, deletion_has_ended);
     strays->count++;
     sim_note("stray", stray->slot);
 }
@@ -147,34 +157,29 @@ static void delete_at_owner(struct partition *partition, unsigned shard, struct 
 {
     struct call call;
     struct entry entry;
+    struct sim_deletion *deletion = &stray->deletion;
+    uint64_t ticket = overlay_ticket(partition->overlay);
     internal_call_begin(partition, &call);
     if (open_stray_key(&call, stray, &entry) && entry.exists) {
         entry_delete(&call, &entry);
-        stray->deletion = (struct sim_deletion){
-            .is_begun = true, .shard = shard, .ticket = overlay_ticket(partition->overlay)};
+        deletion->is_begun = true;
+        deletion->shard = shard;
         stray->is_durable = false;
     }
     internal_call_end(partition, &call);
+    if (deletion->is_begun)
+        ticket_wait_begin_at(partition, &deletion->wait, ticket);
 }
 
-/* Deletes the stray, perhaps, if it has come to an owner; and sees whether the deletion is durable. */
-static void tend_deletion(const struct sim_strays *strays, struct sim_stray *stray)
+/* Deletes the stray, perhaps, if it has come to an owner. */
+static void delete_perhaps(const struct sim_strays *strays, struct sim_stray *stray)
 {
-    struct sim_deletion *deletion = &stray->deletion;
     for (unsigned shard = 0; shard < strays->cluster->shard_count; shard++) {
         struct partition *partition = running_partition(strays, shard);
-        if (!partition)
-            continue;
-        if (!deletion->is_begun && shard != stray->shard &&
+        if (partition && !stray->deletion.is_begun && shard != stray->shard &&
             key_put_is_ready(partition, stray->slot) && has_stray(partition, stray) &&
             sim_random(DELETES_EVERY) == 0)
             delete_at_owner(partition, shard, stray);
-        else if (deletion->is_begun && shard == deletion->shard && !deletion->is_durable &&
-                 !stray->is_doubtful && has_ended(partition, deletion->ticket)) {
-            deletion->is_durable =
-                slot_is_served(partition, stray->slot) && !has_stray(partition, stray);
-            stray->is_doubtful = !deletion->is_durable;
-        }
     }
 }
 
@@ -184,7 +189,7 @@ void sim_strays_tend(struct sim_strays *strays, bool at_once)
         struct sim_stray *stray = &strays->strays[i];
         struct partition *partition = running_partition(strays, stray->shard);
         see_durable(strays, stray);
-        tend_deletion(strays, stray);
+        delete_perhaps(strays, stray);
         if (partition && (at_once || (stray->is_durable && sim_random(MOVES_EVERY) == 0)) &&
             stray_is_slot(partition, stray->slot) && has_stray(partition, stray))
             (void)stray_moves_begin(partition->shards.strays.moves, STRAYS_MOVE);
@@ -196,9 +201,11 @@ void sim_strays_crashed(struct sim_strays *strays, unsigned shard)
     for (unsigned i = 0; i < strays->count; i++) {
         struct sim_stray *stray = &strays->strays[i];
         bool was_added = stray->shard == shard && !stray->is_durable && !stray->deletion.is_begun;
-        bool was_deleted = stray->deletion.is_begun && stray->deletion.shard == shard;
-        if (was_added || (was_deleted && !stray->deletion.is_durable))
+        bool is_awaited = stray->deletion.is_begun && stray->deletion.shard == shard;
+        if (was_added || (is_awaited && !stray->deletion.is_durable))
             stray->is_doubtful = true;
+        if (is_awaited)
+            ticket_wait_cancel(&stray->deletion.wait);
     }
 }
 

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "backend/session/ticket_wait.h"
 #include "tests/sim/sim_cluster.h"
 
 enum { SIM_STRAYS_MAX = 60 };
@@ -23,8 +24,8 @@ struct sim_stray {
     struct sim_deletion {
         bool is_begun;
         bool is_durable;
-        unsigned shard;  /* where it was deleted */
-        uint64_t ticket; /* of the batch with which that becomes durable */
+        unsigned shard; /* where it was deleted */
+        struct ticket_wait wait;
     } deletion;
 };
 
@@ -41,7 +42,7 @@ void sim_strays_init(struct sim_strays *strays, struct sim_cluster *cluster);
 void sim_strays_add(struct sim_strays *strays);
 /* Sees which are durable, and lets a shard move its strays now and then; with `at_once` as soon as it has any. */
 void sim_strays_tend(struct sim_strays *strays, bool at_once);
-/* The shard has crashed or stopped. */
+/* The shard is about to crash, or to stop. */
 void sim_strays_crashed(struct sim_strays *strays, unsigned shard);
 /* Does every one lie at a shard that owns its slot? All shards must be up. */
 bool sim_strays_are_home(struct sim_strays *strays);

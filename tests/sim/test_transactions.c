@@ -436,8 +436,8 @@ static void crash(unsigned which, uint64_t down_us)
     if (backend->state != SIM_UP)
         return;
     say("crash", which);
-    sim_backend_crash(backend);
     sim_strays_crashed(&world.strays, which);
+    sim_backend_crash(backend);
     backend->back_us = sim_now_us() + down_us;
 }
 
@@ -447,8 +447,8 @@ static void restart_backend(unsigned which)
     if (backend->state != SIM_UP)
         return;
     say("restart backend", which);
-    sim_backend_stop(backend);
     sim_strays_crashed(&world.strays, which);
+    sim_backend_stop(backend);
     backend->back_us = sim_now_us() + sim_random(100000);
 }
 
