@@ -15,6 +15,7 @@
 #include "backend/session/internal_call.h"
 #include "backend/session/ticket_wait.h"
 #include "backend/slots/key_put.h"
+#include "backend/slots/key_receipt.h"
 #include "backend/slots/move_message.h"
 #include "backend/slots/move_source.h"
 #include "backend/slots/slot_moves.h"
@@ -40,6 +41,10 @@ peer_handle_fn __real_handle_apply, __wrap_handle_apply;
 peer_handle_fn __real_handle_outcome, __wrap_handle_outcome;
 peer_handle_fn __real_handle_move, __wrap_handle_move;
 peer_handle_fn __real_handle_keys_put, __wrap_handle_keys_put;
+void __real_key_receipt_keep(struct partition *partition, const char *shard, uint64_t number,
+                             struct bytes results);
+void __wrap_key_receipt_keep(struct partition *partition, const char *shard, uint64_t number,
+                             struct bytes results);
 void __real_peer_incoming_done(struct peer_incoming *incoming, uint64_t id, struct bytes payload);
 void __wrap_peer_incoming_done(struct peer_incoming *incoming, uint64_t id, struct bytes payload);
 void __real_peer_incoming_refuse(struct peer_incoming *incoming, uint64_t id,
@@ -480,6 +485,13 @@ void __wrap_handle_keys_put(struct partition *partition, struct peer_incoming *i
         partition->shards.moving = NULL;
     handle(__real_handle_keys_put, partition, incoming, frame);
     partition->shards.moving = moving;
+}
+
+void __wrap_key_receipt_keep(struct partition *partition, const char *shard, uint64_t number,
+                             struct bytes results)
+{
+    if (sim_broken != BREAK_NO_RECEIPT)
+        __real_key_receipt_keep(partition, shard, number, results);
 }
 
 enum peer_sent __wrap_peer_link_send(struct peer_link *link, struct peer_request *request,

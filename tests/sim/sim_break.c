@@ -37,6 +37,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_RANGE_NOT_CLIPPED] = "range-not-clipped",
         [BREAK_PUT_FROZEN] = "put-frozen",
         [BREAK_EARLY_PUT] = "early-put",
+        [BREAK_NO_RECEIPT] = "no-receipt",
         [BREAK_NO_OUTCOME] = "no-outcome",
         [BREAK_NO_ALL_LOCKS] = "no-all-locks",
         [BREAK_ALL_ANYWHERE] = "all-anywhere",

@@ -41,7 +41,8 @@ enum sim_break {
     BREAK_RANGE_NOT_CLIPPED, /* … and the target deletes what it has in the other slots */
     /* of strays, which are brought to the owners of their slots while these move: */
     BREAK_PUT_FROZEN, /* they are written into slots that are being handed over */
-    BREAK_EARLY_PUT,  /* their owner replies before they are durable */
+    BREAK_EARLY_PUT,  /* their owner replies before they are durable … */
+    BREAK_NO_RECEIPT, /* … or forgets what it has taken */
     /* of transactions over shards again: */
     BREAK_NO_OUTCOME,     /* a participant that hears nothing does not ask for the outcome */
     BREAK_NO_ALL_LOCKS,   /* a transaction that uses all keys of a database locks none */

@@ -834,7 +834,7 @@ static bool is_about_lost_sources(void)
 /* Does only an owner of strays that crashes notice what is broken? Then all worlds have strays, and crashes. */
 static bool is_about_strays(void)
 {
-    return sim_broken == BREAK_EARLY_PUT;
+    return sim_broken == BREAK_EARLY_PUT || sim_broken == BREAK_NO_RECEIPT;
 }
 
 static void run_schedule(void)
