@@ -62,15 +62,15 @@ static void on_close(void *owner)
     partition->batch.commands = 0;
 }
 
-/* commit_recover_fn: reads again all state that is cached from the store. Also called right after a failed commit. */
+/* commit_recover_fn: reads again all state that is cached from the store. Also called right after a failed commit. While the partition is
+ * closed, moves and transactions must not go on: begin_serving loads them. */
 static bool read_anew(void *owner)
 {
     struct partition *partition = owner;
     expiry_restart(partition->expiry.keys);
     functions_forget(partition->scripts);
     if (space_reload(partition->spaces) && partition_read_header(partition) &&
-        (partition->copies.is_following ? shards_reload_slots(partition)
-                                        : shards_reload(partition)))
+        (partition->copies.is_closed ? shards_reload_slots(partition) : shards_reload(partition)))
         return true;
     log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
     return false;

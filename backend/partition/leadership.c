@@ -63,6 +63,8 @@ static void begin_serving(struct partition *partition)
     uint64_t term = leadership->role.term;
     end_following(partition);
     partition->copies.is_closed = false;
+    if (!shards_reload(partition)) /* moves and transactions go on, and write */
+        end_process(partition, "rows of the partition cannot be read");
     if (partition->copies.replica)
         replica_serves(partition->copies.replica, term);
     log_event(LOG_WARN, "leadership_taken", "partition=%u term=%" PRIu64 " batches=%" PRIu64,

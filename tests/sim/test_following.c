@@ -9,12 +9,14 @@
  * (2) it writes nothing, whatever clients send and however much time passes: expired keys are hidden, and stay;
  * (3) writes, and reads without READONLY, are sent to the leader;
  * (4) its tables fail, and its process ends, at any time: it goes on behind what it has;
- * (5) when it serves, it has all, its batches are of its term, and counters go on.
+ * (5) when it serves, it has all, its batches are of its term, and counters go on;
+ * (6) a transaction over shards of which the leader had applied a part is applied when it serves, and not before.
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
+#include "backend/format/transaction_record.h"
 #include "backend/partition/leadership.h"
 #include "backend/partition_new.h"
 #include "backend/partition_run.h"
@@ -505,6 +507,46 @@ static void write_members(void)
     arena_fini(&arena);
 }
 
+/* The metadata rows of the leader's last record. */
+static void take_last_keys(struct effects *effects)
+{
+    uint64_t index = storage_committed(leader.partition->storage);
+    struct wal_cursor *cursor = wal_cursor_new(storage_wal(leader.partition->storage), index);
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    struct bytes record;
+    char error[256];
+    CHECK(wal_cursor_next(cursor, &index, &record, error, sizeof error) == OK);
+    CHECK(effects_open(record, &header, &reader) == EFFECTS_READ);
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH});
+    while (effects_next(&reader, &effect) == EFFECTS_READ)
+        if (effect.cf == CF_METADATA)
+            effects_put(effects, effect.cf, effect.key, effect.value);
+    wal_cursor_free(cursor);
+}
+
+/* The leader has committed a transaction over shards that sets the key `half`, and applied nothing of it that can be seen. The rows are in
+ * its next batch. */
+static void begin_transaction(void)
+{
+    const struct transaction_id id = {.shard = "elsewhere", .run_id = "1", .number = 1};
+    struct overlay *overlay = leader.partition->overlay;
+    struct effects *effects = effects_new();
+    struct arena arena;
+    arena_init(&arena);
+    (void)ask(&leader, "SET half whole");
+    take_last_keys(effects);
+    CHECK(effects_count(effects) == 1);
+    (void)ask(&leader, "DEL half");
+    overlay_put(overlay, CF_SYSTEM, encode_transaction_key(&arena, TRANSACTION_PREPARED, &id),
+                encode_prepared(&arena, effects_bytes(effects), BYTES("")));
+    overlay_put(overlay, CF_SYSTEM, encode_transaction_key(&arena, TRANSACTION_APPLYING, &id),
+                BYTES(""));
+    effects_free(effects);
+    arena_fini(&arena);
+}
+
 /* The record of its new group is its own, and the next one is of its log again. */
 static void leads_a_group_of_its_own(void)
 {
@@ -522,6 +564,7 @@ static void leads(void)
 {
     char number[64];
     store_mem_fail_apply(storage_store(follower.partition->storage), 0, ERR_STORE);
+    begin_transaction();
     (void)ask(&leader, "SET counter 41");
     copy_upto(storage_committed(leader.partition->storage));
     uint64_t before = written();
@@ -535,8 +578,9 @@ static void leads(void)
     default:
         leads_at_once();
     }
-    CHECK(has_added_all(NULL) && begins(follower.client.reply, ":42"));
+    CHECK(begins(follower.client.reply, ":42") && sim_run_until(has_added_all, NULL, STEPS_MAX));
     CHECK(written() > before + 1 && term_of(before + 2) == TERM);
+    CHECK(begins(ask(&follower, "GET half"), "$5\r\nwhole")); /* it is locked until then */
     for (unsigned key = 0; key < KEYS; key++) {
         (void)snprintf(number, sizeof number, "%s", ask(&leader, "LLEN l%u", key));
         CHECK(atoi(ask(&follower, "RPUSH l%u x", key) + 1) == atoi(number + 1) + 1);
