@@ -630,6 +630,8 @@ void replica_fetched(struct replica *replica, const char *dir, uint64_t index, u
     struct consensus_message message = replica->fetch.now, next = replica->fetch.next;
     struct replica_record record = replica->record;
     bool is_fetched = dir && replica->has_core && message.kind;
+    if (replica->has_ended) /* its links are gone */
+        return;
     replica->fetch.now.kind = replica->fetch.next.kind = 0;
     replica->fetch.failed = dir ? 0 : replica->fetch.failed + 1;
     replica_links_end_bulk(replica->net.links, message.from);

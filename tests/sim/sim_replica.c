@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-enum { WAL_BATCHES = 4096 };
+enum { WAL_BATCHES = 4096, STOP_US_MAX = 300000 };
 
 static const char *const names[SIM_REPLICAS_MAX] = {"a", "b", "c"};
 static const char *const addresses[SIM_REPLICAS_MAX] = {"relay-a:1", "relay-b:1", "relay-c:1"};
@@ -180,6 +180,7 @@ void sim_replica_stop(struct sim_replica *copy)
     listener_free(copy->listener);
     replica_stop(copy->replica, on_stopped, copy);
     CHECK(sim_run_until(is_down, copy, UINT64_MAX));
+    sim_run_for(sim_random(STOP_US_MAX)); /* what else its partition has to end */
     sim_greet_no_more(copy);
     replica_free(copy->replica);
     snapshot_join_free(copy->join);

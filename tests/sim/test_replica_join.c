@@ -57,7 +57,7 @@ enum {
 struct copy {
     struct sim_replica of;
     enum replica_state state; /* before it is of a group */
-    bool stays_down, must_end;
+    bool stays_down, is_stopping;
     uint64_t start_us;
     struct replica_role role;
     uint64_t committed, served_term;
@@ -189,6 +189,8 @@ static void serve_when_applied(struct copy *copy)
 static void on_role(void *owner, const struct replica_role *role)
 {
     struct copy *copy = owner;
+    if (copy->is_stopping)
+        return;
     copy->role = *role;
     serve_when_applied(copy);
 }
@@ -219,6 +221,8 @@ static void on_committed(void *owner, uint64_t index)
     char error[200];
     uint64_t at = copy->committed;
     struct bytes record;
+    if (copy->is_stopping)
+        return;
     struct wal_cursor *cursor = wal_cursor_new_weak(storage_wal(copy->of.storage), at + 1);
     CHECK(cursor);
     while (at < index) {
@@ -237,6 +241,8 @@ static void on_committed(void *owner, uint64_t index)
 static void on_propose(void *owner, uint64_t term, const struct members *members)
 {
     struct copy *copy = owner;
+    if (copy->is_stopping)
+        return;
     struct effects *effects = effects_new();
     storage_join_group(copy->of.storage);
     effects_begin(effects, &(struct effects_header){.type = EFFECTS_MEMBERS});
@@ -332,6 +338,18 @@ static void on_install(void *owner, const char *dir, const struct replica_record
     CHECK(read_name(dir, copy->new_dir));
 }
 
+/* As by a signal, perhaps while it fetches files. */
+static void stop_copy(struct copy *copy)
+{
+    copy->is_stopping = true;
+    sim_replica_stop(&copy->of);
+    sim_run_for(SECOND_US);
+    sim_replica_fini(&copy->of);
+    copy->is_stopping = false;
+    copy->must_install = false;
+    copy->start_us = sim_now_us() + sim_random(3 * E_US);
+}
+
 /* The process ends; the next one begins with the new directory. */
 static void install(struct copy *copy)
 {
@@ -340,9 +358,7 @@ static void install(struct copy *copy)
     if (sim_random(2)) {
         sim_replica_crash(&copy->of);
     } else {
-        sim_replica_stop(&copy->of);
-        sim_run_for(SECOND_US);
-        sim_replica_fini(&copy->of);
+        stop_copy(copy);
     }
     (void)snprintf(copy->of.dir, sizeof copy->of.dir, "%s", copy->new_dir);
     replica_file_close(replica_file_make(copy->of.dir, &copy->new_record, error, sizeof error));
@@ -453,14 +469,17 @@ static void make_fault(void)
         lose_disk(copy);
         return;
     }
-    switch (sim_random(5)) {
+    switch (sim_random(6)) {
     case 0:
-        sim_cut(copy->of.name);
+        stop_copy(copy);
         break;
     case 1:
-        sim_freeze(copy->of.name, sim_random(3 * SECOND_US));
+        sim_cut(copy->of.name);
         break;
     case 2:
+        sim_freeze(copy->of.name, sim_random(3 * SECOND_US));
+        break;
+    case 3:
         sim_relays_mute(&world.relays);
         break;
     default:
