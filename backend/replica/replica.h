@@ -111,7 +111,7 @@ struct replica *replica_new(const struct replica_options *options,
 /* Copied. Until the first call it has no links. */
 void replica_configure(struct replica *replica, const struct replica_settings *settings);
 /* Makes this copy, which is in no group, a group of one; or, if forced, this member of one, whose data have all committed records, the
- * group of one of the next generation. on_propose follows. NULL, or why not. */
+ * group of one of a higher generation. on_propose follows. NULL, or why not. */
 const char *replica_make_group(struct replica *replica, bool is_forced);
 /* The partition has written the record, durably; members NULL: it is none of the members. Groups with one voter. */
 void replica_logged(struct replica *replica, uint64_t index, uint64_t term,

@@ -236,10 +236,12 @@ static bool make_file(struct replica *replica)
     return replica->disk.file != NULL;
 }
 
+/* Two copies that are forced and do not hear of each other get two generations, so that one of them is overtaken in the end. */
 static void number_group(struct replica_record *record, bool is_forced)
 {
     if (is_forced) {
-        record->generation++;
+        uint32_t now_s = (uint32_t)(clock_wall_us() / 1000000);
+        record->generation = now_s > record->generation ? now_s : record->generation + 1;
         record->term++;
     } else {
         *record = (struct replica_record){

@@ -5,8 +5,8 @@
  *                                 └─ … c                                          b: EMPTY ─► JOINING ─► FOLLOWING
  *
  * The home of the leader writes its records itself, and says so (replica_logged). Processes end at any time: while the group is founded,
- * between a record and the word of it, between the snapshot and its installation. Disks of followers are replaced. In the end all have the same log, byte for byte. Then a
- * is gone, b is made the group of the next generation, and when a comes back it serves no more.
+ * between a record and the word of it, between the snapshot and its installation. Disks of followers are replaced. In the end all have
+ * the same log, byte for byte. Then a is gone, b is made a group of a higher generation, and when a comes back it serves no more. Perhaps c is made one, too, while b is down.
  *
  * Snapshots are real files (snapshot_join.h): a cut of a storage in memory has a name, which is in its file CURRENT, beside files that all
  * cuts have, and some that only this one has. In some worlds no disk has room for them at first.
@@ -555,18 +555,42 @@ static bool has_whole_figures(void)
            figures.committed == figures.last;
 }
 
-static bool has_next_generation(void)
+static bool serves(const struct copy *copy)
 {
-    const struct copy *b = &world.copies[1];
-    return b->of.is_up && replica_may_serve(b->of.replica, sim_now_us());
+    return copy->of.is_up && replica_may_serve(copy->of.replica, sim_now_us());
+}
+
+static bool does_b_serve(void)
+{
+    return serves(&world.copies[1]);
+}
+
+static bool does_c_serve(void)
+{
+    return serves(&world.copies[2]);
+}
+
+static bool does_c_follow(void)
+{
+    const struct copy *c = &world.copies[2];
+    return c->of.is_up && c->role.phase == REPLICA_PHASE_FOLLOWING;
+}
+
+static bool is_overtaken(const struct copy *copy)
+{
+    if (serves(copy))
+        fail("a copy that was overtaken serves");
+    return copy->of.is_up && copy->role.phase == REPLICA_PHASE_OVERTAKEN;
 }
 
 static bool is_a_overtaken(void)
 {
-    const struct copy *a = &world.copies[0];
-    if (a->of.is_up && replica_may_serve(a->of.replica, sim_now_us()))
-        fail("a copy that was overtaken serves");
-    return a->of.is_up && a->role.phase == REPLICA_PHASE_OVERTAKEN;
+    return is_overtaken(&world.copies[0]);
+}
+
+static bool is_b_overtaken(void)
+{
+    return is_overtaken(&world.copies[1]);
 }
 
 static void run_until(bool (*is_true)(void), const char *what)
@@ -579,18 +603,44 @@ static void run_until(bool (*is_true)(void), const char *what)
     }
 }
 
+static void take_down(struct copy *copy)
+{
+    if (copy->of.is_up)
+        crash_copy(copy);
+    copy->stays_down = true;
+}
+
 /* The survivor goes on alone; the old leader hears of it before it serves. */
 static void force(void)
 {
-    struct copy *a = &world.copies[0], *b = &world.copies[1];
-    if (world.why[0])
-        return;
-    crash_copy(a);
-    a->stays_down = true;
-    CHECK(!replica_make_group(b->of.replica, true));
-    run_until(has_next_generation, "the survivor does not serve");
-    a->stays_down = false;
+    take_down(&world.copies[0]);
+    CHECK(!replica_make_group(world.copies[1].of.replica, true));
+    run_until(does_b_serve, "the survivor does not serve");
+    world.copies[0].stays_down = false;
     run_until(is_a_overtaken, "the old leader is not overtaken");
+}
+
+/* Two copies go on alone, and neither hears of the other before it serves: the later one does in the end. */
+static void force_two(void)
+{
+    struct copy *a = &world.copies[0], *b = &world.copies[1], *c = &world.copies[2];
+    take_down(a);
+    take_down(c);
+    CHECK(!replica_make_group(b->of.replica, true));
+    run_until(does_b_serve, "the survivor does not serve");
+    take_down(b);
+    c->stays_down = false;
+    run_until(does_c_follow, "the other survivor does not follow");
+    sim_run_for(2 * SECOND_US);
+    memset(world.committed + c->committed + 1, 0,
+           (RECORDS_MAX - 1 - c->committed) * sizeof world.committed[0]);
+    CHECK(!replica_make_group(c->of.replica, true));
+    run_until(does_c_serve, "the other survivor does not serve");
+    a->stays_down = b->stays_down = false;
+    run_until(is_a_overtaken, "the old leader is not overtaken");
+    run_until(is_b_overtaken, "the earlier one of two survivors is not overtaken");
+    if (!does_c_serve())
+        fail("the later one of two survivors does not serve any more");
 }
 
 static void end_world(void)
@@ -641,7 +691,10 @@ static void run_world(struct sim_result *result)
     run_until(is_level, "the copies do not become equal");
     run_until(has_whole_figures, "the figures are not those of equal copies");
     show();
-    force();
+    if (!world.why[0] && sim_random(2))
+        force();
+    else if (!world.why[0])
+        force_two();
     show();
     result->hash = sim_hash();
     result->has_passed = !world.why[0];
