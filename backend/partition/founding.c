@@ -431,13 +431,23 @@ static bool is_copy_there(const struct replica_figure *copy)
     return copy->is_up || (copy->heard_us && clock_mono_us() < copy->heard_us + HEARD_US);
 }
 
+/* A copy that has just started has not heard the leader yet, but may be connected to it. */
+static bool is_other_voter(const struct replica_figures *figures, const struct replica_figure *copy)
+{
+    for (unsigned i = 0; i < figures->place_count; i++)
+        if (figures->places[i].is_own && strcasecmp(figures->places[i].address, copy->address) == 0)
+            return false;
+    return copy->is_voter;
+}
+
 /* Does another copy lead, as far as this one has heard? Its last writes would be lost. */
 static bool is_led(const struct partition *partition)
 {
     struct replica_figures figures;
     replica_figures(partition->copies.replica, &figures);
     for (unsigned i = 0; i < figures.count; i++)
-        if (figures.of[i].id == figures.leader && is_copy_there(&figures.of[i]))
+        if ((figures.of[i].id == figures.leader || is_other_voter(&figures, &figures.of[i])) &&
+            is_copy_there(&figures.of[i]))
             return true;
     return false;
 }
@@ -449,6 +459,8 @@ const char *founding_force(struct partition *partition)
         return "the shard has one copy";
     if (founding->role.phase == REPLICA_PHASE_SERVING || founding->has_asked)
         return "this copy serves already, or is about to";
+    if (clock_mono_us() / 1000 < partition->copies.waits_ms)
+        return "this copy has started a moment ago, and may hear of the one that leads: try again";
     if (is_led(partition))
         return "the copy that leads is connected: stop it first, or its last writes are lost";
     return make_group(partition, true);

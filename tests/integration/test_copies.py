@@ -189,6 +189,22 @@ def _(run):
         check_equal_copies(copies, 'later')
 
 
+@suite.case('a copy that has just started, beside a leader that lives, is not forced')
+def _(run):
+    with Copies(copies=2, proxies=0) as copies:
+        copies.wait_follows(1)
+        copy = copies.backends[1]
+        for _ in range(sized(3, long=100)):
+            copy.kill9()
+            copy.start()
+            with copies.copy(1) as connection:
+                replies = []
+                while not str((replies or [''])[-1]).startswith('ERR the copy that leads is connected'):
+                    replies.append(connection.get('SCREE', 'REPLICAS', 'FORCE'))
+                    check(isinstance(replies[-1], ReplyError), 'FORCE while the leader lives: %r' % replies[-1])
+        check_equal(copies.phase(0), 'serving')
+
+
 @suite.case('a copy that is killed while it fetches files, or puts them in place, has all in the end')
 def _(run):
     with Copies(copies=2, proxies=0) as copies:

@@ -25,6 +25,8 @@ def fields(line):
 class Copies(Cluster):
     """A Cluster of one shard. `order`: the backends whose addresses the map has, in its order."""
 
+    FORCE_WAITS = ('ERR the copy that leads is connected', 'ERR this copy has started a moment ago')
+
     def __init__(self, copies=3, backend_options=None, partitions=1, **options):
         backend_options = with_option(backend_options, 'backend', 'replicas', 'yes')
         for name, value in {'replica-reads': 'stale', 'peer-timeout': '2s'}.items():
@@ -104,7 +106,7 @@ class Copies(Cluster):
     def force(self, index):
         """The leader is lost: this copy goes on alone, and a new map names it first."""
         with self.copy(index) as connection:
-            wait_for(lambda: not str(connection.get('SCREE', 'REPLICAS', 'FORCE')).startswith('ERR the copy that leads is connected'),
+            wait_for(lambda: not str(connection.get('SCREE', 'REPLICAS', 'FORCE')).startswith(self.FORCE_WAITS),
                      'the link to the leader to break', pause=0.05)
         self.wait_phase(index, 'serving')
         self.order.remove(index)
