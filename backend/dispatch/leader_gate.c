@@ -77,9 +77,10 @@ static const char *refusal_to_lead(struct call *call, uint32_t flags)
 bool leader_waits(const struct call *call)
 {
     const struct partition *partition = call->partition;
+    if (!partition->copies.is_closed || clock_mono_us() / 1000 >= partition->copies.waits_ms)
+        return false; /* nearly always, and before the flags of a script are looked up */
     uint32_t flags = effective_flags(call);
-    return partition->copies.is_closed && clock_mono_us() / 1000 < partition->copies.waits_ms &&
-           uses_data(call, flags) && !reads_old_data(call, flags);
+    return uses_data(call, flags) && !reads_old_data(call, flags);
 }
 
 bool leader_gate(struct call *call)
