@@ -25,7 +25,8 @@ enum {
     ANSWER_UNCHANGED = 2, /* in place of the format: the shard that asks has this answer */
     ANSWER_KEPT_MS = 100,
     KNOWN_KEPT_MS = 500,
-    ASKS_A_WHOLE = 30, /* every so many questions the whole answer is wanted */
+    NAMES_MAX = UINT16_MAX - 2, /* then a run, which brings two at most, has room */
+    ASKS_A_WHOLE = 30,          /* every so many questions the whole answer is wanted */
     ASK_JOINING_MS = 100,
     ASK_CALM_MS = 2000,
     RUN_MAX = 1024, /* slots on each side, for owners_find_run */
@@ -228,10 +229,12 @@ static bool read_owned_runs(struct slot_owners *owners, const struct other_shard
                             struct owner_report *report)
 {
     *report = (struct owner_report){.speaker = other->name, .is_durable = state != ANSWER_CLAIMING};
-    owners_forget_names(owners);
-    while (reader->rest.len)
+    owners_forget_names(owners, SHARD_COUNT_MAX);
+    while (reader->rest.len) {
+        owners_forget_names(owners, NAMES_MAX);
         if (!read_owned_run(owners, report, reader))
             return false;
+    }
     return true;
 }
 

@@ -149,6 +149,7 @@ void slot_owners_reload(struct slot_owners *owners)
         if (!is_owned_state(slot_table_state(owners_table(owners), (uint16_t)slot)) ||
             is_served_elsewhere(owners)) {
             owners->doubts.lost.words[slot / 64] &= ~((uint64_t)1 << slot % 64);
+            owners->doubts.rival[slot] = 0;
             continue;
         }
         forget_owner_before(owners, (uint16_t)slot);

@@ -65,10 +65,10 @@ struct owners_logged {
 /* Slots of which shards say different things (slot_reports.c). */
 struct owner_doubts {
     struct slot_set doubtful; /* the owner was named when there was nothing to compare with */
-    /* slots of this shard that a rival claims with a higher epoch, though the map does not give them to it */
-    struct slot_set contested;
-    struct slot_set lost; /* likewise, and a third shard says so too */
-    uint16_t rival;       /* 1 + index in names; 0: none */
+    struct slot_set lost;     /* slots of this shard that have a rival, as two other shards say */
+    /* Of slots of this shard: 1 + index in names of a shard that owns it, too, as another one has told; 0: none. */
+    uint16_t rival[SLOT_COUNT];
+    uint16_t teller[SLOT_COUNT]; /* likewise of the shard that told so first */
 };
 
 struct slot_owners {
@@ -177,8 +177,8 @@ struct owner_report {
 /* Learns the owner of the slots of a run, if the report is believed. */
 void owners_learn_run(struct slot_owners *owners, struct owner_report *report, unsigned first,
                       unsigned last);
-/* Frees the names of shards that own no slot, if there are many: another shard may name ever new ones. */
-void owners_forget_names(struct slot_owners *owners);
+/* Frees the names of shards that own no slot, if there are more than so many names: another shard may name ever new ones. */
+void owners_forget_names(struct slot_owners *owners, unsigned limit);
 
 /* ---- slot_claim.c ---- */
 

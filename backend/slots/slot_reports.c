@@ -13,8 +13,9 @@
  * is broken, or in other hands, could name the highest and have all slots. So it can give away or claim its own slots, and
  * those that the map gives to it, and none of other shards. A slot that this shard owns is lost only to a shard with a higher epoch, if
  * the map gives it to that shard, because an operator has forced that; or if a third shard says so too, because this one comes back with
- * old data and an old map. The third shard passes on only what it has believed, so one shard that lies finds no such witness. Of two shards
- * each believes what the other claims with a higher epoch.
+ * old data and an old map. The third shard passes on only what it has believed, so one shard that lies finds no such witness. The old map
+ * may lack the new owner, which then has no link: two other shards that name this owner are enough, if the first has a newer map. Of two
+ * shards each believes what the other claims, or says by a newer map, with a higher epoch.
  *
  * A shard that knows nothing yet (it joins, or has lost its disk) has nothing to compare with. It uses what it hears until the first report that
  * is believed.
@@ -49,25 +50,23 @@ uint16_t owners_name_index(struct slot_owners *owners, struct bytes name)
     return shard_names_put(&owners->names, name);
 }
 
-void owners_forget_names(struct slot_owners *owners)
+void owners_forget_names(struct slot_owners *owners, unsigned limit)
 {
-    if (owners->names.count <= SHARD_COUNT_MAX)
+    if (owners->names.count <= limit)
         return;
     uint16_t *numbers = calloc(UINT16_MAX, sizeof *numbers);
     CHECK(numbers);
-    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
-        if (owners->owner[slot])
-            numbers[owners->owner[slot] - 1] = 1;
-    if (owners->doubts.rival)
-        numbers[owners->doubts.rival - 1] = 1;
+    uint16_t *const lists[] = {owners->owner, owners->doubts.rival, owners->doubts.teller};
+    for (unsigned i = 0; i < 3 * SLOT_COUNT; i++)
+        if (lists[i / SLOT_COUNT][i % SLOT_COUNT])
+            numbers[lists[i / SLOT_COUNT][i % SLOT_COUNT] - 1] = 1;
     for (size_t i = 0; i < owners->others_count; i++) /* list_leaving borrows names */
         numbers[owners_name_index(owners, bytes_of(owners->others[i].name))] = 1;
     shard_names_keep(&owners->names, numbers);
-    if (owners->doubts.rival)
-        owners->doubts.rival = numbers[owners->doubts.rival - 1];
-    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
-        if (owners->owner[slot])
-            owners->owner[slot] = numbers[owners->owner[slot] - 1];
+    for (unsigned i = 0; i < 3 * SLOT_COUNT; i++) {
+        uint16_t *number = &lists[i / SLOT_COUNT][i % SLOT_COUNT];
+        *number = *number ? numbers[*number - 1] : 0;
+    }
     free(numbers);
 }
 
@@ -147,29 +146,30 @@ static void believe_owner(struct slot_owners *owners, uint16_t slot,
     slot_set_put(&owners->doubts.doubtful, slot, belief == DOUBTFUL);
 }
 
-/* Notes that the speaker claims the slot. The whole answers of the others are wanted: do they say the same? */
+/* Notes the reported owner of a slot. The whole answers of the others are wanted: do they say the same? */
 static void note_rival(struct slot_owners *owners, uint16_t slot, struct owner_report *report)
 {
     const uint16_t rival = (uint16_t)(owners_name_index(owners, report->owner) + 1);
-    report->is_refused = true;
-    report_double(owners, slot, report->speaker);
-    if (owners->doubts.rival != rival)
-        memset(&owners->doubts.contested, 0, sizeof owners->doubts.contested);
-    owners->doubts.rival = rival;
-    if (slot_set_has(&owners->doubts.contested, slot))
+    if (is_own_report(report)) {
+        report->is_refused = true;
+        report_double(owners, slot, report->speaker);
+    }
+    if (owners->doubts.rival[slot] == rival)
         return;
-    slot_set_put(&owners->doubts.contested, slot, true);
+    owners->doubts.rival[slot] = rival;
+    owners->doubts.teller[slot] =
+        (uint16_t)(owners_name_index(owners, bytes_of(report->speaker)) + 1);
     for (size_t i = 0; i < owners->others_count; i++)
         owners->others[i].told = 0;
 }
 
-/* Does a third shard say of a contested slot what the rival says? */
+/* Has another shard told the same of the slot? */
 static bool is_witness(const struct slot_owners *owners, uint16_t slot,
                        const struct owner_report *report)
 {
-    return !is_own_report(report) && owners->doubts.rival &&
-           slot_set_has(&owners->doubts.contested, slot) &&
-           is_shard(report->owner, owners->names.texts[owners->doubts.rival - 1]);
+    const uint16_t rival = owners->doubts.rival[slot], teller = owners->doubts.teller[slot];
+    return rival && is_shard(report->owner, owners->names.texts[rival - 1]) &&
+           strcmp(report->speaker, owners->names.texts[teller - 1]) != 0;
 }
 
 /* Is there no third shard that could confirm what the other one claims? Then the claim counts: a shard that comes back with old data and an
@@ -179,18 +179,31 @@ static bool has_no_witness(const struct slot_owners *owners)
     return owners->others_count == 1;
 }
 
+/* Has the speaker a newer map? Then it may know owners that the map here does not name, and that have no link here. */
+static bool has_newer_map(const struct slot_owners *owners, const struct owner_report *report)
+{
+    const struct peer_link *link =
+        peer_set_find(owners->partition->shards.peers, bytes_of(report->speaker));
+    return link && link->state == PEER_LINK_UP && link->peer.map_epoch > owners->map->epoch;
+}
+
 /* Another shard is reported to own a slot of this one. */
 static void learn_rival(struct slot_owners *owners, uint16_t slot, struct owner_report *report)
 {
     const struct slot_record *record = slot_table_get(owners_table(owners), slot);
-    bool is_newer = report->epoch > record->epoch && report->is_durable && report->speaker;
+    if (!report->speaker || report->epoch < record->epoch ||
+        is_shard(report->owner, owners_own_name(owners)) || is_shard(report->owner, owners->name))
+        return;
+    bool is_newer = report->epoch > record->epoch && report->is_durable;
     bool is_own = is_own_report(report);
-    bool is_lost = is_newer && (is_own ? has_no_witness(owners) : is_witness(owners, slot, report));
+    bool counts = is_own || (is_newer && has_newer_map(owners, report));
+    bool is_lost =
+        is_newer && ((counts && has_no_witness(owners)) || is_witness(owners, slot, report));
     if (is_lost || (is_newer && is_own && is_by_map(owners, slot, report))) {
         believe_owner(owners, slot, report, BELIEVED);
         slot_set_put(&owners->doubts.lost, slot, is_lost);
         owners->may_have_lost = true;
-    } else if (is_own && report->epoch >= record->epoch) {
+    } else if (counts) {
         note_rival(owners, slot, report);
     }
 }

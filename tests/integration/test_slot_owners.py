@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """Backends with a shard map own slots: a changed map never makes a key live twice."""
 
+import os
+import re
 import shutil
 import time
 
@@ -200,23 +202,34 @@ def _(run):
         check_equal(client.get('GET', near), b'old')
 
 
-def forced_and_back(cluster, lost, slots):
-    """The last shard is lost, the second one gets its slots by force, and the last comes back with its disk and the map of before."""
-    back, old_map = cluster.backends[-1], cluster.shards_path + '.old'
-    taker = len(cluster.backends) - 2
-    with cluster.partition(taker) as partition:
-        wait_for(lambda: owners(partition, here=False), 'the other owners')
-        back.kill9()
-        shutil.copy(cluster.shards_path, old_map)
-        cluster.write_shards(slots)
-        wait_for(lambda: b'forced=0' not in partition.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
-        wait_for(lambda: any(lost in owner for owner in owners(partition)), 'the claimed slots')
-    if len(cluster.backends) > 2:
+def without(shard):
+    """A function that leaves the shard out of the text of a map."""
+    return lambda text: re.sub(r'\[shard b%dp0\]\n(.+\n)+\n*' % shard, '', text)
+
+
+def write_map(cluster, text):
+    with open(cluster.shards_path + '.new', 'w') as file:
+        file.write(text)
+    os.rename(cluster.shards_path + '.new', cluster.shards_path)
+
+
+def forced_and_back(cluster, back, forced, slots, old_map=str, new_map=str):
+    """The shard `back` is lost, others get its slots by force ({shard: slots}), and it comes back with its disk and the map of before."""
+    with open(cluster.shards_path) as file:
+        old = old_map(file.read())
+    with cluster.partition(0) as first:
+        wait_for(lambda: len(owners(first, here=False)) == len([text for text in cluster.slots if text]) - 1, 'the other owners')
+    cluster.backends[back].kill9()
+    write_map(cluster, new_map(cluster.shards_text(slots)))
+    for taker, taken in forced.items():
+        with cluster.partition(taker) as partition:
+            wait_for(lambda: b'forced=0' not in partition.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
+            wait_for(lambda: taken in dict(owners(partition)), 'the claimed slots')
         with cluster.partition(0) as first:
-            wait_for(lambda: (lost, 'b%dp0' % taker) in owners(first, here=False), 'the first shard to believe the claim')
-    shutil.copy(old_map, cluster.shards_path)  # only this shard reads it
-    back.start()
-    with cluster.partition(len(cluster.backends) - 1) as partition:
+            wait_for(lambda: (taken, 'b%dp0' % taker) in owners(first, here=taker == 0), 'the first shard to believe the claim')
+    write_map(cluster, old)  # only this shard reads it
+    cluster.backends[back].start()
+    with cluster.partition(back) as partition:
         check(b'map_epoch=%d ' % (cluster.epoch - 1) in partition.get('SCREE', 'MOVES')[0], 'it has the old map')
         wait_for(lambda: owners(partition) == [], 'the shard with the old map to give its slots up')
 
@@ -224,13 +237,26 @@ def forced_and_back(cluster, lost, slots):
 @suite.case('a shard that comes back with old data and an old map gives up what others have, because a third shard confirms it')
 def _(run):
     with Cluster(backends=3, partitions=1, linked=True) as cluster:
-        forced_and_back(cluster, '10922-16383', ['0-5460', '5461-16383', ''])
+        forced_and_back(cluster, 2, {1: '10922-16383'}, ['0-5460', '5461-16383', ''])
 
 
 @suite.case('of two shards the one that comes back with old data and an old map gives up what the other has')
 def _(run):
     with Cluster(backends=2, partitions=1, linked=True) as cluster:
-        forced_and_back(cluster, '8192-16383', ['0-16383', ''])
+        forced_and_back(cluster, 1, {0: '8192-16383'}, ['0-16383', ''])
+
+
+@suite.case('a shard that comes back with old data and an old map gives up what two others have')
+def _(run):
+    with Cluster(backends=4, partitions=1, linked=True) as cluster:
+        forced_and_back(cluster, 3, {1: '12288-14335', 2: '14336-16383'}, ['0-4095', '4096-8191 12288-14335', '8192-12287 14336-16383', ''])
+
+
+@suite.case('a shard that comes back with an old map that lacks the new owner gives up its slots, because two others confirm it')
+def _(run):
+    with Cluster(backends=4, partitions=1, linked=True, slots=['0-5460', '5461-10921', '10922-16383', '']) as cluster:
+        forced_and_back(cluster, 2, {3: '10922-16383'}, ['0-5460', '5461-10921', '', '10922-16383'],
+                        old_map=without(3), new_map=without(2))
 
 
 # ---- a shard that lies ----------------------------------------------------------------------------------------------
@@ -293,6 +319,19 @@ def _(run):
             wait_for(lambda: ('10922-16383', 'b1p0') in owners(second), 'the claimed slots')
             check_equal(second.get('SET', keys[2], 'new'), b'OK')
             wait_for(lambda: ('10922-16383', 'b1p0') in owners(first, here=False), 'the other shard to believe it')
+
+
+@suite.case('a shard that names more owners of a slot than there can be shards ends no backend')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True, relay=SlotsLiar) as cluster:
+        liar = list(cluster.relays.values())[1]
+        cluster.backends[0].kill9()
+        shutil.rmtree(cluster.backends[0].data)  # it has nothing to compare with
+        liar.tell([(16383, 16383, 2 + i, 'n%d' % i) for i in range(70000)])
+        cluster.backends[0].start()
+        wait_for(lambda: liar.lies >= 3, 'the other shard to ask')
+        with cluster.partition(0) as first:
+            check_equal(first.get('PING'), b'PONG')
 
 
 suite.main()
