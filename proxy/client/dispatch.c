@@ -24,32 +24,17 @@
 
 /* ---- sending: all return false when the frame must wait, and nothing was done then ------------- */
 
-enum { NO_SLOT = -1 };
-
-/* The bytes by which the lane is chosen, for a frame with a key of this slot. */
-static inline size_t weight_of(const struct proxy_worker *worker, const struct frame *frame,
-                               int32_t slot)
-{
-    if (slot == NO_SLOT)
-        return frame->len;
-    if (frame->len >= BIG_BYTES)
-        big_slots_note(&worker->pool->big_slots, (uint16_t)slot, worker_now_ms(worker));
-    return big_slots_has(&worker->pool->big_slots, (uint16_t)slot) ? BIG_BYTES : frame->len;
-}
-
-/* Sends the unchanged frame to one shard. `slot`: of its key, or NO_SLOT. */
+/* Sends the unchanged frame to one shard. */
 static inline bool send_one(struct client *client, const struct frame *frame,
-                            const struct command *command, uint32_t shard, int32_t slot)
+                            const struct command *command, uint32_t shard)
 {
-    size_t bytes = weight_of(client->worker, frame, slot);
-    if (!client_may_send(client, client_label(client, command, bytes)))
+    if (!client_may_send(client, client_label(client, command, frame->len)))
         return false;
-    struct upstream *upstream = client_upstream(client, shard, command, bytes);
+    struct upstream *upstream = client_upstream(client, shard, command, frame->len);
     if (upstream_is_full(upstream, client))
         return false;
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
-    request->part.slot_mark = (uint16_t)(slot + 1);
     if (command->flags & CMD_SCRIPT && monitor_is_on(client->worker->proxy))
         request->part.prefixes = PREFIX_SHOW;
     if (users_rules_are_sent(client, command))
@@ -66,7 +51,7 @@ static bool send_to_all_shards(struct client *client, const struct frame *frame,
     struct pool *pool = client->worker->pool;
     uint32_t count = (uint32_t)pool->count;
     if (count == 1)
-        return send_one(client, frame, command, 0, NO_SLOT);
+        return send_one(client, frame, command, 0);
     if (!client_may_send(client, client_label(client, command, frame->len)))
         return false;
     for (uint32_t i = 0; i < count; i++) {
@@ -156,11 +141,11 @@ static bool follow_plan(struct client *client, const struct frame *frame,
     switch (route->kind) {
     case ROUTE_KIND_ONE:
         return route->is_across ? across_send_shared(client, frame, command, route->shard)
-                                : send_one(client, frame, command, route->shard, NO_SLOT);
+                                : send_one(client, frame, command, route->shard);
     case ROUTE_KIND_ANY: {
         uint32_t shard = pool_any(worker->pool);
         return route->is_across ? across_send_shared(client, frame, command, shard)
-                                : send_one(client, frame, command, shard, NO_SLOT);
+                                : send_one(client, frame, command, shard);
     }
     case ROUTE_KIND_ACROSS:
         return across_send(client, frame, command, route->shard);
@@ -346,7 +331,7 @@ bool dispatch_frame(struct client *client, const struct frame *frame)
             struct route_rules rules = {.map = snapshot->map,
                                         .entry = client->session.keyspace->entry};
             uint16_t slot = route_slot(&rules, frame_arg(frame, (uint32_t)at));
-            if (!send_one(client, frame, command, shard_map_find(snapshot->map, slot), slot))
+            if (!send_one(client, frame, command, shard_map_find(snapshot->map, slot)))
                 return false;
             proxy_worker_count_slot(client->worker, slot);
             return true;

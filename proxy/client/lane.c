@@ -5,6 +5,9 @@
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 
+/* A frame of so many bytes holds up the frames behind it for longer than most commands take. */
+enum { HEAVY_BYTES = 1024 * 1024 };
+
 /* The lane of the command, whose frame has so many bytes. */
 static unsigned lane_of(const struct client *client, const struct command *command, size_t bytes)
 {
@@ -16,7 +19,7 @@ static unsigned lane_of(const struct client *client, const struct command *comma
         return LANE_CONTROL;
     if (command->flags & CMD_SCRIPT || (is_transaction && transaction->has_script))
         return LANE_SCRIPT;
-    if (bytes >= BIG_BYTES)
+    if (bytes >= HEAVY_BYTES)
         return LANE_HEAVY;
     return command->flags & CMD_LONG ? LANE_LONG : LANE_NORMAL;
 }

@@ -10,7 +10,7 @@
 #include "proxy/core/client.h"
 
 /* The label of the connections that a command would use; client_may_send() compares it. `bytes`: length of its frame, or of
- * all frames that are sent together; BIG_BYTES if a reply of its slot was big lately (big_slots.h). A request whose lane differs from that of the client's requests in flight waits for
+ * all frames that are sent together. A request whose lane differs from that of the client's requests in flight waits for
  * their replies, so each client's requests are run in order. */
 uint32_t client_label(const struct client *client, const struct command *command, size_t bytes);
 /* The connection for a command to this shard. */

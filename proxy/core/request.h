@@ -68,7 +68,6 @@ struct part {
     bool is_answered; /* it timed out and was answered with an error: its late reply is discarded */
     bool is_greeting; /* of the connection's greeting: it is sent anew with each connection */
     uint8_t hops;     /* how often it has bounced */
-    uint16_t slot_mark; /* slot of its key + 1; 0: it has none or several */
 };
 
 /* Since when the shard may have it; negative: its bytes may still be on their way. */

@@ -275,7 +275,6 @@ bool pool_tick(struct pool *pool)
 void pool_slow(struct pool *pool)
 {
     uint64_t now_ms = loop_mono_ms(pool->worker->loop);
-    big_slots_tick(&pool->big_slots, (uint32_t)now_ms);
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
         upstream_slow(container_of(link, struct upstream, links.pool), now_ms);
     for (size_t i = 0; i < pool->count; i++)

@@ -8,8 +8,7 @@
  * LANE_NORMAL  most commands
  * LANE_LONG    commands that may run long, so that a KEYS does not delay GETs
  * LANE_SCRIPT  scripts: while a slow script runs, this connection gets no replies, but other connections get BUSY
- * LANE_HEAVY   requests of 1 MB and more, and of slots that had a big reply (big_slots.h): what is behind them on the
- *              connection waits
+ * LANE_HEAVY   requests of 1 MB and more: while such a request is sent, later requests on its connection wait
  * LANE_CONTROL commands that must not wait behind others: backups (backup.h), SCRIPT KILL, and a PING when a reply is late
  *
  * While a shard answers that PING with BUSY (node_is_busy), replies have no deadline. Connections that wait for a reply
@@ -20,7 +19,6 @@
 #pragma once
 
 #include "proxy/core/node.h"
-#include "proxy/upstream/big_slots.h"
 #include "shared/bytes.h"
 #include "shared/list.h"
 
@@ -41,7 +39,6 @@ struct pool {
     size_t count;
     uint32_t any;          /* the shard that pool_any() returns next */
     struct list upstreams; /* all; closed ones leave the list at the end of the turn */
-    struct big_slots big_slots;
     bool has_closed;
     bool has_full; /* clients wait for room in a connection's output; upstream_room.c */
 };

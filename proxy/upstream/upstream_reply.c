@@ -4,7 +4,6 @@
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/core/slow_log.h"
-#include "proxy/upstream/pool.h"
 #include "shared/bounce.h"
 #include "shared/error_code.h"
 #include "shared/log.h"
@@ -111,9 +110,6 @@ static void fail_block(struct upstream *upstream, struct part *part)
 static void handle_reply(struct upstream *upstream, struct part *part, struct block *block,
                          const char *data, size_t len)
 {
-    if (len >= BIG_BYTES && part->slot_mark)
-        big_slots_note(&upstream->worker->pool->big_slots, (uint16_t)(part->slot_mark - 1),
-                       worker_now_ms(upstream->worker));
     if (part->is_answered) {
         part_unlinked(part);
     } else if (upstream->reading.switch_error) {

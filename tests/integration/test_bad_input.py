@@ -190,26 +190,6 @@ def _(run):
         check_alive(cluster)
 
 
-@suite.case('small replies to others come while a shard has sent only a part of a value of 16 MB that was read before')
-def _(run):
-    with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 1}},
-                 relay=lambda address: Relay(address, is_opaque=True, hold_after_replied=2 * MB)) as cluster:
-        relay = next(iter(cluster.relays.values()))
-        with cluster.connect(timeout=120) as reader, cluster.connect() as other:
-            other.call('SET', 'small', 'v')
-            check_equal(reader.get('SETRANGE', 'big', 16 * MB - 1, 'x'), 16 * MB)
-            for _ in range(2):  # the second one opens the connection that is held
-                check_equal(len(reader.get('GET', 'big')), 16 * MB)
-            relay.spoil('arm')
-            reader.send('GET', 'big')
-            wait_for(lambda: relay.count_held() > 0, 'the relay to hold the reply')
-            check_equal(other.get('GET', 'small'), b'v')
-            check_equal(other.get('SET', 'small', 'w'), b'OK')
-            relay.spoil('heal')
-            check_equal(len(value(reader.read())), 16 * MB)
-        check_alive(cluster)
-
-
 @suite.case('one client that writes and reads big and small values in one pipeline has its requests run in order')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect(timeout=120) as client:

@@ -5,8 +5,7 @@
 `delay_ms` (low, high): a random half of the chunks (`late_share`) is sent later by such a time; their order stays.
 `change` (old, new): replaces bytes in what the client sends.
 `hold_after_bytes`: a connection whose client has sent so many bytes is on hold until heal; others pass.
-   `arm` begins to count again. `hold_after_replied`: the same for what its server has
-   sent, only after `arm`.
+   `arm` begins to count again.
 spoil(what, share) affects the open connections, or a random share of them; later ones work normally:
 
   slow      every chunk is late and in small pieces  reset     both sides get a RST
@@ -46,12 +45,11 @@ PIECES_LATE_MAX = 1024
 
 class Relay:
     def __init__(self, upstream, seed=0, delay_ms=(0, 0), change=(b'', b''), is_opaque=False,
-                 late_share=0.5, hold_after_bytes=0, hold_after_replied=0):
+                 late_share=0.5, hold_after_bytes=0):
         """`is_opaque`: not only RESP, or encrypted: no reply is looked for, so `cut`, `garbage` and `end` are not available."""
         self.port = free_ports()
         self.address = ('127.0.0.1', self.port)
         settings = {'port': self.port, 'upstream': upstream[:2], 'seed': seed, 'delay_ms': delay_ms, 'late_share': late_share, 'hold_after_bytes': hold_after_bytes,
-                    'hold_after_replied': hold_after_replied,
                     'change': [part.decode('latin-1') for part in change], 'is_opaque': is_opaque}
         self.child = subprocess.Popen([sys.executable, '-m', __name__, json.dumps(settings)], cwd=TESTS,
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -86,8 +84,7 @@ class Link:
         self.delay_ms, self.late_share = settings['delay_ms'], settings['late_share']
         self.old, self.new = (part.encode('latin-1') for part in settings['change'])
         self.limit = self.hold_after_bytes = settings['hold_after_bytes']
-        self.reply_limit, self.hold_after_replied = settings['hold_after_replied'], 0
-        self.sent_bytes = self.replied_bytes = 0
+        self.sent_bytes = 0
         self.trap = None  # the damage that the next reply gets
         self.is_slow = self.is_mute = self.has_lost = False
         self.passing = asyncio.Event()  # not set: on hold
@@ -108,7 +105,7 @@ class Link:
         elif what == 'slow':
             self.is_slow = True
         elif what == 'heal':
-            self.is_slow, self.trap, self.hold_after_bytes, self.hold_after_replied = False, None, 0, 0
+            self.is_slow, self.trap, self.hold_after_bytes = False, None, 0
             self.is_mute = self.is_mute and self.has_lost
             self.passing.set()
         elif what == 'mute':
@@ -117,7 +114,6 @@ class Link:
             self.passing.clear()
         elif what == 'arm':
             self.sent_bytes, self.hold_after_bytes = 0, self.limit
-            self.replied_bytes, self.hold_after_replied = 0, self.reply_limit
         else:
             self.trap = what
 
@@ -180,9 +176,6 @@ class Link:
     async def answers(self):
         async for data in self.pieces(self.server[0]):
             is_edge = self.is_edge(data)
-            self.replied_bytes += len(data)
-            if 0 < self.hold_after_replied < self.replied_bytes:
-                self.passing.clear()
             if self.trap == 'cut' and len(data) > 1:
                 await self.give(self.client[1], data[:self.rng.randrange(1, len(data))])
                 break
