@@ -215,7 +215,8 @@ static bool has_partition(const struct backend_config *config, int index)
     return stat(path, &found) == 0;
 }
 
-/* Checks that the number of partitions is unchanged, because keys are distributed over them. */
+/* Checks that the number of partitions is unchanged, because keys are distributed over them. A copy of a shard fetches the files of a
+ * partition that is missing. */
 static bool check_partitions(const struct backend_config *config, char *error, size_t size)
 {
     int found = 0;
@@ -226,6 +227,8 @@ static bool check_partitions(const struct backend_config *config, char *error, s
     }
     while (found < PARTITIONS_MAX && has_partition(config, found))
         found++;
+    if (config->replicas && found < config->partitions)
+        return true;
     if (found == 0 || found == config->partitions)
         return true;
     (void)snprintf(
