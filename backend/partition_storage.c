@@ -33,25 +33,13 @@ static void on_maintenance(void *owner, enum maintenance_task task, bool good)
         partition_saved(partition, good, partition->saves.bgsave_changes);
 }
 
-/* A copy that has lost records must not serve, nor speak for them in its group. */
-static bool has_its_log(struct partition *partition, char *error, size_t size)
-{
-    if (!storage_is_replicated(partition->storage) || !storage_has_lost(partition->storage))
-        return true;
-    (void)snprintf(error, size, "%s: the copy has lost records of its log: remove its directory",
-                   partition->name);
-    storage_close(partition->storage);
-    partition->storage = NULL;
-    return false;
-}
-
 bool partition_storage_open(struct partition *partition, const struct backend_config *config,
                             bool *is_damaged, char *error, size_t size)
 {
     partition->storage =
         partition_store_open(partition->process->env, config, partition->name, error, size);
     *is_damaged = !partition->storage && store_is_damaged(error);
-    return partition->storage && has_its_log(partition, error, size);
+    return partition->storage != NULL; /* a copy that has lost records serves nothing: REPLICA_PHASE_LOST */
 }
 
 /* On a full disk the tables lack the rows of the WAL. */

@@ -390,6 +390,8 @@ static bool read_own_log(struct replica *replica, char *error, size_t size)
         return true;
     case REPLICA_LOG_LOST:
         replica->phase = REPLICA_PHASE_LOST;
+        /* the WAL has removed what lay behind the gap; later starts see it by this, which replica_group_begin saves */
+        replica->record.committed = UINT64_MAX;
         log_event(LOG_ERROR, "replica_lost", "reason=\"%s\"", error);
         return true;
     case REPLICA_LOG_FAILED:

@@ -324,7 +324,7 @@ enum replica_log_found replica_log_read(struct storage *storage,
     found->last = storage_logged(storage);
     if (!record->group)
         return read_without_group(&reading);
-    if (storage_has_lost(storage))
+    if (storage_has_lost_durable(storage))
         return refuse(&reading, REPLICA_LOG_LOST, "records at the end of the log are damaged");
     enum replica_log_found result = read_members(&reading);
     if (result == REPLICA_LOG_READ)

@@ -423,6 +423,11 @@ bool storage_has_lost(const struct storage *storage)
     return storage->has_lost || wal_has_lost(storage->wal);
 }
 
+bool storage_has_lost_durable(const struct storage *storage)
+{
+    return storage->has_lost || wal_has_lost_durable(storage->wal);
+}
+
 bool storage_is_replicated(const struct storage *storage)
 {
     return storage->is_replicated;

@@ -109,6 +109,8 @@ void storage_join_group(struct storage *storage);
 void storage_leave_group(struct storage *storage);
 /* Did the start drop batches of the WAL that readers may have seen (wal_has_lost), or lack batches that were committed? */
 bool storage_has_lost(const struct storage *storage);
+/* Likewise, without batches that were perhaps never durable (wal_has_lost_durable): what a power loss takes is no broken promise. */
+bool storage_has_lost_durable(const struct storage *storage);
 
 /* Limits for segments of the WAL that only readers of changes need (struct wal_keep); removes what is beyond them. On any thread; waits for
  * the disk. On a full disk everything kept is removed, before writes are refused for long. */

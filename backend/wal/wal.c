@@ -617,6 +617,11 @@ bool wal_has_lost(const struct wal *wal)
     return wal->damaged_batches || wal->has_gap;
 }
 
+bool wal_has_lost_durable(const struct wal *wal)
+{
+    return wal->has_lost_durable || wal->has_gap;
+}
+
 uint64_t wal_bytes(const struct wal *wal)
 {
     return wal->bytes;

@@ -169,3 +169,5 @@ uint64_t wal_bytes(const struct wal *wal); /* of all files, without what is rese
 uint64_t wal_damaged(const struct wal *wal);
 /* Were batches dropped at opening that readers may have seen: after one that could not be read, or after a gap? */
 bool wal_has_lost(const struct wal *wal);
+/* Likewise, but only batches that had been durable, as a later one shows, or lay behind a gap. Others are the end that a power loss takes. */
+bool wal_has_lost_durable(const struct wal *wal);

@@ -147,6 +147,7 @@ static void log_damage(struct wal *wal, struct wal_reader *reader)
         return;
     wal_segment_path(path, wal->path, file->first);
     wal->damaged_batches = later.count;
+    wal->has_lost_durable = later.was_durable != 0;
     log_event(later.was_durable ? LOG_ERROR : LOG_WARN, "wal_damaged",
               "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64 " next_whole_batch=%" PRIu64
               " dropped_batches=%" PRIu64 " dropped_bytes=%" PRIu64 " synced=%s",

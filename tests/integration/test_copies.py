@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """Warm copies: each copy of a shard has all that its leader has acknowledged, and can take its place."""
 
+import glob
+import os
 import shutil
 import signal
 import threading
@@ -187,6 +189,37 @@ def _(run):
             shutil.rmtree(copies.backends[index].data)
             copies.backends[index].start()
         check_equal_copies(copies, 'later')
+
+
+def damage_log(backend):
+    """Flips a bit of a record of the log that is on the disk, and is followed by others."""
+    names = sorted(glob.glob(os.path.join(backend.data, 'partition-0', '*.batches')))
+    with open(names[-1], 'r+b') as file:
+        at = len(file.read().rstrip(b'\0')) // 2
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+@suite.case('a copy whose log is damaged is lost over all starts, until its directory is moved away')
+def _(run):
+    with Copies(copies=2, proxies=0) as copies:
+        copies.wait_follows(1)
+        with copies.leader() as leader:
+            for i in range(100):
+                check_equal(leader.get('SET', 'k', 'v' * 100 + str(i)), b'OK')
+        copies.wait_follows(1)
+        copy = copies.backends[1]
+        copy.kill9()
+        damage_log(copy)
+        for _ in range(2):
+            copy.start()
+            copies.wait_phase(1, 'lost')
+            copy.kill9()
+        os.rename(os.path.join(copy.data, 'partition-0'), os.path.join(copy.data, 'moved'))
+        copy.start()
+        copies.wait_follows(1)
 
 
 @suite.case('a copy that has just started, beside a leader that lives, is not forced')

@@ -604,6 +604,12 @@ bool wal_has_lost(const struct wal *wal)
     return false;
 }
 
+bool wal_has_lost_durable(const struct wal *wal)
+{
+    (void)wal;
+    return false;
+}
+
 uint64_t wal_damaged(const struct wal *wal)
 {
     (void)wal;

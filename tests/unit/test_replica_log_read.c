@@ -327,6 +327,20 @@ START_TEST(a_log_that_is_shorter_than_what_was_committed_is_lost)
 }
 END_TEST
 
+START_TEST(a_log_whose_end_was_damaged_before_it_was_durable_is_read)
+{
+    found_group(0);
+    sync_log();
+    append_tail(1, 8);
+    sync_log(); /* the records were written before it */
+    storage_close(storage);
+    damage(1, BIG_BYTES);
+    open_storage();
+    ck_assert(storage_has_lost(storage) && !storage_has_lost_durable(storage));
+    ck_assert_int_eq(read_log(), REPLICA_LOG_READ);
+}
+END_TEST
+
 START_TEST(a_log_whose_durable_end_is_damaged_is_lost)
 {
     found_group(0);
@@ -362,6 +376,7 @@ int main(void)
     tcase_add_test(tests, the_log_begins_behind_the_base_of_the_file);
     tcase_add_test(tests, a_log_without_records_begins_where_the_file_says);
     tcase_add_test(tests, a_log_that_is_shorter_than_what_was_committed_is_lost);
+    tcase_add_test(tests, a_log_whose_end_was_damaged_before_it_was_durable_is_read);
     tcase_add_test(tests, a_log_whose_durable_end_is_damaged_is_lost);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
