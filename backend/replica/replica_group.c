@@ -258,6 +258,9 @@ void replica_group_found(struct replica *replica, bool is_forced)
         replica->record.term = replica->core.term;
     replica_drive_stop(replica);
     replica->start.due_us = 0;
+    replica->must_force = is_forced && !replica_log_is_idle(replica->disk.log);
+    if (replica->must_force) /* home will write to the log, and its thread must not write then */
+        return;
     number_group(&replica->record, is_forced);
     replica->record.election_us = replica->options.election_us;
     replica->record.starts++;
@@ -461,6 +464,8 @@ void replica_group_begin(struct replica *replica)
 
 void replica_group_tick(struct replica *replica)
 {
+    if (replica->must_force && is_in_group(replica))
+        replica_group_found(replica, true);
     propose_when_known(replica);
     replica_fetch_when_due(replica);
     replica_check_announced(replica);

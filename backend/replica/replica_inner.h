@@ -123,6 +123,7 @@ struct replica {
     bool has_begun, has_ended;
     enum replica_phase phase;
     enum replica_founding founding;
+    bool must_force;              /* when the records that the log was given are on the disk */
     struct replica_record record; /* as it was saved, or is being saved, last */
     /* that of the record; JOINING: that of the leader, once it is heard */
     struct replica_group group;

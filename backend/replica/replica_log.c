@@ -355,6 +355,11 @@ void replica_log_obey(struct replica_log *log, const struct consensus_update *up
         replica_log_sync(log, update->cuts);
 }
 
+bool replica_log_is_idle(const struct replica_log *log)
+{
+    return !log->is_running && !log->is_failed && !has_work(log);
+}
+
 size_t replica_log_waiting(const struct replica_log *log)
 {
     return log->running.bytes + log->waiting.bytes;

@@ -88,6 +88,8 @@ void replica_log_obey(struct replica_log *log, const struct consensus_update *up
                       const struct replica_heard *heard);
 /* Makes all records durable, for on_synced with these cuts: at the start of a copy that has records, and after on_not_written. */
 void replica_log_sync(struct replica_log *log, uint32_t cuts);
+/* Is all that it was given on the disk, and has nothing failed? Then its thread writes no more until it is given something. */
+bool replica_log_is_idle(const struct replica_log *log);
 /* Bytes of records that are not on the disk yet. The log takes any number: its owner hears no more records while there are too many. */
 size_t replica_log_waiting(const struct replica_log *log);
 /* Nothing is written from the call of `paused` on, which comes at once or when the running job has ended, until replica_log_go_on. Not
