@@ -39,7 +39,7 @@ bool partition_storage_open(struct partition *partition, const struct backend_co
     partition->storage =
         partition_store_open(partition->process->env, config, partition->name, error, size);
     *is_damaged = !partition->storage && store_is_damaged(error);
-    return partition->storage != NULL; /* a copy that has lost records serves nothing: REPLICA_PHASE_LOST */
+    return partition->storage; /* a copy that has lost records serves nothing: REPLICA_PHASE_LOST */
 }
 
 /* On a full disk the tables lack the rows of the WAL. */

@@ -258,8 +258,8 @@ void replica_group_found(struct replica *replica, bool is_forced)
         replica->record.term = replica->core.term;
     replica_drive_stop(replica);
     replica->start.due_us = 0;
-    replica->must_force = is_forced && !replica_log_is_idle(replica->disk.log);
-    if (replica->must_force) /* home will write to the log, and its thread must not write then */
+    replica->start.must_force = is_forced && !replica_log_is_idle(replica->disk.log);
+    if (replica->start.must_force) /* the log and home must not write both */
         return;
     number_group(&replica->record, is_forced);
     replica->record.election_us = replica->options.election_us;
@@ -464,7 +464,7 @@ void replica_group_begin(struct replica *replica)
 
 void replica_group_tick(struct replica *replica)
 {
-    if (replica->must_force && is_in_group(replica))
+    if (replica->start.must_force && is_in_group(replica))
         replica_group_found(replica, true);
     propose_when_known(replica);
     replica_fetch_when_due(replica);

@@ -70,6 +70,7 @@ struct replica_start {
     struct replica_found_log found;
     uint64_t due_us;   /* when it may be started; 0: not at all, or it was */
     uint64_t greet_us; /* the only voter waits so long for the other copies' hello */
+    bool must_force;   /* when the records that the log was given are on the disk */
 };
 
 /* Snapshots that this leader has announced. */
@@ -123,7 +124,6 @@ struct replica {
     bool has_begun, has_ended;
     enum replica_phase phase;
     enum replica_founding founding;
-    bool must_force;              /* when the records that the log was given are on the disk */
     struct replica_record record; /* as it was saved, or is being saved, last */
     /* that of the record; JOINING: that of the leader, once it is heard */
     struct replica_group group;

@@ -614,12 +614,12 @@ uint64_t wal_damaged(const struct wal *wal)
 
 bool wal_has_lost(const struct wal *wal)
 {
-    return wal->damaged_batches || wal->has_gap;
+    return wal->damaged_batches || wal->has_lost_durable;
 }
 
 bool wal_has_lost_durable(const struct wal *wal)
 {
-    return wal->has_lost_durable || wal->has_gap;
+    return wal->has_lost_durable;
 }
 
 uint64_t wal_bytes(const struct wal *wal)

@@ -34,8 +34,8 @@ struct wal {
     bool is_read_only; /* another process may be appending: files are left alone */
     /* whole batches that were dropped at the start, after a damaged one */
     uint64_t damaged_batches;
-    bool has_lost_durable; /* some of them, or batches before them, had been durable */
-    bool has_gap; /* files after a gap were dropped at opening */
+    /* dropped at opening: files after a gap, or batches that had been durable */
+    bool has_lost_durable;
 
     /* used by the appending thread */
     /* the newest file, to which batches are appended; NULL: the next append creates it */
