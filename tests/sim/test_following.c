@@ -542,7 +542,7 @@ static void begin_transaction(void)
     overlay_put(overlay, CF_SYSTEM, encode_transaction_key(&arena, TRANSACTION_PREPARED, &id),
                 encode_prepared(&arena, effects_bytes(effects), BYTES("")));
     overlay_put(overlay, CF_SYSTEM, encode_transaction_key(&arena, TRANSACTION_APPLYING, &id),
-                BYTES(""));
+                encode_applying(&arena, 0));
     effects_free(effects);
     arena_fini(&arena);
 }
