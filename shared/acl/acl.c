@@ -40,10 +40,19 @@ static void *place_of(size_t place)
     return (void *)(uintptr_t)place;
 }
 
+/* Room for another text: `items` always has room for the next power of two. */
+static void make_text_room(struct acl_texts *texts)
+{
+    if (texts->count & (texts->count - 1))
+        return;
+    size_t room = texts->count ? texts->count * 2 : 1;
+    texts->items = realloc(texts->items, room * sizeof *texts->items);
+    CHECK(texts->items);
+}
+
 void acl_texts_add(struct acl_texts *texts, struct bytes text, unsigned tag)
 {
-    texts->items = realloc(texts->items, (texts->count + 1) * sizeof *texts->items);
-    CHECK(texts->items);
+    make_text_room(texts);
     texts->items[texts->count++] = (struct acl_text){copy_text(text), tag};
     if (texts->places)
         (void)table_put(texts->places, text, place_of(texts->count));
