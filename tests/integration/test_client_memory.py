@@ -273,7 +273,8 @@ def _(run):
                 served += 1
                 most = max(most, proxy.rss_bytes())
             reply = value(asker.read())
-            check('no reply within' in str(reply), 'the error: %r' % reply)
+            # on a slow machine all 8 GB may come within the time-outs, which grow with what has come
+            check(re.search('no reply within|the reply was dropped', str(reply)), 'the error: %r' % reply)
             run.note('%d requests served meanwhile, %.1f MB more' % (served, (most - before) / MB))
             check(served > 3, 'served: %d' % served)
             check(most - before < 60 * MB * harness.BIG, 'grew by %d MB' % ((most - before) // MB))
