@@ -177,6 +177,22 @@ void cmd_scree_script(struct call *call)
     }
 }
 
+/* Replies and logs why the connection does not become that of a peer. */
+static void refuse_peer(struct call *call, const char *error)
+{
+    log_event(LOG_WARN, "peer_refused", "from=%s reason=" LOG_QUOTED,
+              stream_peer(call->session->stream), error);
+    call_error_text(call, error);
+}
+
+/* From the reply on the connection belongs to this peer. */
+static void keep_peer(struct session *session, const struct peer_identity *peer)
+{
+    session->peer = malloc(sizeof *peer);
+    CHECK(session->peer);
+    *session->peer = *peer;
+}
+
 /* SCREE PEER protocol shard identity: another backend connects to this partition and expects it to be `shard`. The
  * connection is handed over after the reply was written (connection.c). */
 void cmd_scree_peer(struct call *call)
@@ -192,14 +208,10 @@ void cmd_scree_peer(struct call *call)
     }
     if (!peer_set_admit(call->partition->shards.peers, call->argv[2], call->argv[3], call->argv[4],
                         &peer, &error)) {
-        log_event(LOG_WARN, "peer_refused", "from=%s reason=" LOG_QUOTED,
-                  stream_peer(session->stream), error);
-        call_error_text(call, error);
+        refuse_peer(call, error);
         return;
     }
-    session->peer = malloc(sizeof peer);
-    CHECK(session->peer);
-    *session->peer = peer;
+    keep_peer(session, &peer);
     reply_bulk(
         &call->reply,
         (struct bytes){identity, peer_set_identity(call->partition->shards.peers, identity)});
@@ -217,14 +229,10 @@ void cmd_scree_replica(struct call *call)
     bool is_open = replica && !call->partition->thread.is_stopping && !session->peer;
     if (!is_open ||
         !replica_admit(replica, call->argv[2], call->argv[3], call->argv[4], &peer, &error)) {
-        log_event(LOG_WARN, "peer_refused", "from=%s reason=" LOG_QUOTED,
-                  stream_peer(session->stream), error);
-        call_error_text(call, error);
+        refuse_peer(call, error);
         return;
     }
-    session->peer = malloc(sizeof peer);
-    CHECK(session->peer);
-    *session->peer = peer;
+    keep_peer(session, &peer);
     reply_bulk(&call->reply, (struct bytes){identity, replica_identity(replica, identity)});
 }
 
