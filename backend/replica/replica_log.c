@@ -98,7 +98,7 @@ static struct change *push_change(struct changes *changes, bool is_cut, uint64_t
     return change;
 }
 
-/* The last record that the core still has: at most `last`, if none of the changes from this one on was made. */
+/* The number of the last record that stays when `change` and all changes behind it have cut off theirs; at most `last`. */
 static uint64_t least_cut(const struct change *change, uint64_t last)
 {
     for (; change; change = change->next)

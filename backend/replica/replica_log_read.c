@@ -9,7 +9,7 @@
  * The log begins behind its base. That record is the first one that the WAL has, with the segments that it keeps for others: the
  * storage of a copy trims only what lies before a record that is applied, so the first one is committed, and its term can be read. Records
  * of the time before the group have no term, and it begins behind them. The file `replica` names a later base if it knows one. Kept
- * segments that cannot be read count as gone.
+ * segments that cannot be read are left out, as if they had been trimmed.
  */
 #include "backend/format/effects.h"
 #include "backend/replica/replica_log.h"

@@ -171,8 +171,8 @@ static int compare_holders(const void *a, const void *b)
     return (left->total < right->total) - (left->total > right->total);
 }
 
-/* The clients of this namespace, or (NULL) of all, that hold CUT_BYTES_MIN or more, those with most first; heap. They are listed once,
- * however many of them will be closed: there may be thousands. */
+/* The clients that hold CUT_BYTES_MIN or more, those with most first, on the heap: of the namespace `space`; NULL: of all. One list serves for
+ * all clients that will be closed, because there may be thousands. */
 static struct holder *list_holders(struct proxy_worker *worker, const struct bytes *space,
                                    size_t *count)
 {
