@@ -39,8 +39,9 @@ bool declared_flags_find(struct client *client, const struct command *command, s
 {
     uint64_t hash = note_hash(client, command, name);
     const struct declared_note *note = note_at(client->worker, hash);
-    *flags = note->hash == hash ? note->flags : 0;
-    return note->hash == hash && loop_mono_ms(client->worker->loop) < note->until_ms;
+    bool is_known = note->hash == hash && loop_mono_ms(client->worker->loop) < note->until_ms;
+    *flags = is_known ? note->flags : 0;
+    return is_known;
 }
 
 void declared_flags_forget(struct proxy_worker *worker)
@@ -89,6 +90,7 @@ static void note_answers(struct client *none, struct request *request, struct re
     if (!client)
         return;
     client->script.search = NULL;
+    client->script.answer = all;
     client_unhold(client, HOLD_SCRIPT);
 }
 

@@ -15,7 +15,8 @@
  * for. */
 bool declared_flags_find(struct client *client, const struct command *command, struct bytes name,
                          uint32_t *flags);
-/* Asks the shards; until they have answered the client is held. False: no shard could be asked, and the client is not held. */
+/* Asks the shards; until they have answered the client is held, then client->script.answer has the flags. False: no shard could be
+ * asked, and the client is not held. */
 bool declared_flags_ask(struct client *client, const struct command *command, struct bytes name);
 /* Forgets all flags of the worker. */
 void declared_flags_forget(struct proxy_worker *worker);

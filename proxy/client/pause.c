@@ -32,17 +32,28 @@ struct look {
     bool found;
 };
 
+/* The flags of a command that was looked at before the client waited for the last answer. The notes of the worker may have lost them
+ * since. The commands before the last one only read: the look went on behind them. */
+static uint32_t flags_before(const struct look *look, uint32_t at)
+{
+    const struct client_script *script = &look->client->script;
+    return at + 1 == script->asked ? script->answer : SCRIPT_DECLARED | SCRIPT_NO_WRITES;
+}
+
 /* Finds the flags of a script or function. False: the shards are asked for them; of each they are asked once. */
 static bool find_flags(struct look *look, const struct command *command, struct bytes script,
                        uint32_t *flags)
 {
     struct client *client = look->client;
     uint32_t at = look->at++;
-    if (command->traits & TRAIT_SCRIPT_TEXT) {
+    bool is_known = true;
+    if (at < client->script.asked)
+        *flags = flags_before(look, at);
+    else if (command->traits & TRAIT_SCRIPT_TEXT)
         *flags = script_text_flags(script);
-        return true;
-    }
-    if (declared_flags_find(client, command, script, flags) || at < client->script.asked)
+    else
+        is_known = declared_flags_find(client, command, script, flags);
+    if (is_known)
         return true;
     client->script.asked = at + 1;
     look->is_asking = declared_flags_ask(client, command, script);

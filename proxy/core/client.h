@@ -101,6 +101,7 @@ struct client_script {
     bool is_sought; /* the search has ended: the next EVALSHA is sent without another search */
     /* so many of the commands that wait for a CLIENT PAUSE have been asked for: of EXEC, so many of its queue; pause.c */
     uint32_t asked;
+    uint32_t answer; /* the flags of the last of them */
 };
 
 /* The command that waits at a backend; blocked.c */

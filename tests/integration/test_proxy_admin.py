@@ -447,7 +447,7 @@ def _(run):
 
 @suite.case('CLIENT PAUSE WRITE runs what only reads, though a proxy must ask one shard for each script, and holds a function that was replaced')
 def _(run):
-    texts = ['#!lua flags=no-writes\nreturn %d' % i for i in range(9)]
+    texts = ['#!lua flags=no-writes\nreturn %d' % i for i in range(64)]  # more than a worker can note without collisions
     with Cluster(backends=3, partitions=1) as cluster, cluster.connect() as admin, cluster.connect() as client:
         shas = []
         for i, text in enumerate(texts):  # each is at one shard
@@ -455,11 +455,11 @@ def _(run):
                 shas.append(shard.get('SCRIPT', 'LOAD', text))
         admin.get('FUNCTION', 'LOAD', LIBRARY)
         admin.get('CLIENT', 'PAUSE', '1000000', 'WRITE')
-        check_equal([client.get('EVALSHA', sha, 0) for sha in shas], list(range(9)))
+        check_equal([client.get('EVALSHA', sha, 0) for sha in shas], list(range(64)))
         requests = [['MULTI'], *(['EVALSHA', sha, 0] for sha in shas), ['FCALL', 'reads', 0], ['EXEC']]
         client.send_many(requests)
         replies = [client.read() for _ in requests]
-        check_equal([value for _, value in replies[-1][1]], [*(b'%d' % i for i in range(9)), b'1'])
+        check_equal([value for _, value in replies[-1][1]], [*(b'%d' % i for i in range(64)), b'1'])
         client.get('CLIENT', 'SETNAME', 'probe')
         check(not is_held(admin, client, [['FCALL', 'reads', 0]]), 'a function that only reads')
         admin.get('CLIENT', 'UNPAUSE')
