@@ -43,10 +43,10 @@ static bool shard_has_address(const struct shard *shard, const char *address)
     return false;
 }
 
-/* The next shard from `from` on that has the address, or -1. */
-static int shard_of_address(const struct shard_map *map, const char *address, int from)
+/* The index of the shard that has the address, or -1. */
+static int shard_of_address(const struct shard_map *map, const char *address)
 {
-    for (int i = from; i < (int)map->shard_count; i++)
+    for (int i = 0; i < (int)map->shard_count; i++)
         if (shard_has_address(&map->shards[i], address))
             return i;
     return -1;
@@ -54,21 +54,8 @@ static int shard_of_address(const struct shard_map *map, const char *address, in
 
 const struct shard *peer_shard_at(const struct shard_map *map, const char *address)
 {
-    int shard = shard_of_address(map, address, 0);
+    int shard = shard_of_address(map, address);
     return shard < 0 ? NULL : &map->shards[shard];
-}
-
-bool peer_set_check_map(const struct shard_map *map, const char *address, char *error, size_t size)
-{
-    int first = shard_of_address(map, address, 0);
-    int second = first < 0 ? -1 : shard_of_address(map, address, first + 1);
-    if (second < 0)
-        return true;
-    (void)snprintf(
-        error, size,
-        "shards: %s (advertise-host, advertise-port) is an address of shard %s and of shard %s",
-        address, map->shards[first].name, map->shards[second].name);
-    return false;
 }
 
 /* ---- create and free ---- */
@@ -289,7 +276,7 @@ static void accept_here(struct peer_set *peers, bool accepts)
 
 void peer_set_configure(struct peer_set *peers, const struct peer_config *config)
 {
-    int shard = config->map ? shard_of_address(config->map, config->address, 0) : -1;
+    int shard = config->map ? shard_of_address(config->map, config->address) : -1;
     bool has_name = *name_in(config, shard);
     if (!has_name || needs_new_links(peers, config, shard)) {
         drop_links(peers);

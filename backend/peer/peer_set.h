@@ -7,7 +7,7 @@
  * A partition finds itself in the map by its advertised address, ignoring case. If no shard has this address, it keeps the
  * name that it had before: it leaves, and still needs links to give its slots away. The others keep or make a link to a shard
  * that is not in their map while it is connected to them. A partition that never had a name makes and accepts no links, and
- * serves its clients as without a map. A map in which two shards have this address is refused (peer_set_check_map).
+ * serves its clients as without a map.
  *
  * If the map has a partition's name at another address, the partition is elsewhere: its data was copied, or it was moved and this map is
  * older. It makes and accepts no links, and must serve no key, because the backend at the other address does.
@@ -67,8 +67,6 @@ void peer_set_configure(struct peer_set *peers, const struct peer_config *config
 void peer_set_stop_accepting(struct peer_set *peers);
 /* The shard of the map that has this address, ignoring case; NULL: none. */
 const struct shard *peer_shard_at(const struct shard_map *map, const char *address);
-/* Checks the map. False: two shards have the address, and error[size] names them. */
-bool peer_set_check_map(const struct shard_map *map, const char *address, char *error, size_t size);
 
 /* Checks the words of SCREE PEER and reads the identity into *peer. False: refused, and *error is an error reply without
  * its '-'. */

@@ -367,7 +367,7 @@ def _(run):
                 '[shard b]\nslots = 101-16383\naddress = LOCALHOST:%d\n' % (port, port))
         with open(cluster.shards_path, 'w') as file:
             file.write(text)
-        wait_for(lambda: b'is an address of shard a and of shard b' in backend.log(), 'the map to be refused')
+        wait_for(lambda: b'belongs to shard a' in backend.log(), 'the map to be refused')
         check(cluster.peers(0)[0]['peers_map_epoch'] != '20', 'it is in force')
         wait_for(lambda: cluster.call(0, 'CLUSTER', 'SLOTS'), 'slots with an owner')
         check_equal(cluster.call(0, 'CLUSTER', 'SLOTS')[0][2][:2], [b'localhost', port])
