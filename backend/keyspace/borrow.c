@@ -100,7 +100,7 @@ void borrow_clear(struct borrow *borrow)
         borrow->arrivals = next;
     }
     borrow->arrivals_end = &borrow->arrivals;
-    borrow->bytes = 0;
+    borrow->bytes = borrow->row_bytes = 0;
     tally_remove(&borrow->tally, borrow->held);
     borrow->held = 0;
     borrow->is_dirty = borrow->has_declared = false;
@@ -227,24 +227,31 @@ static bool need_foretold(void *owner, struct bytes key)
     return true;
 }
 
-/* A script needs a key that it does not declare: needs those that it will probably use next too, as far as half of borrow-limit
- * suffices if they are as big as the others. */
+/* So many keys, as big as those that are borrowed, fit in half of what borrow-limit and command-memory leave. The names of keys, of
+ * which a script may have got more than it borrows, say nothing about how big a key is. */
+static uint32_t room_for_keys(const struct call *call)
+{
+    const struct borrow *borrow = call->borrow;
+    size_t limit = call->partition->snapshot->config.borrow_limit_bytes;
+    size_t left = borrow->bytes < limit ? limit - borrow->bytes : 0;
+    size_t each = borrow->row_bytes / table_count(borrow->keys) + 1;
+    size_t room = left / 2 / each;
+    size_t in_memory = tally_room(&borrow->tally) / FORETOLD_BYTES;
+    room = in_memory < room ? in_memory : room;
+    return room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
+}
+
+/* A script needs a key that it does not declare: needs those that it will probably use next too, as far as there is room. */
 static void need_next_keys(struct call *call, const struct entry *entry, enum lock_mode mode)
 {
     struct borrow *borrow = call->borrow;
     struct foretelling like = {.call = call, .entry = entry, .mode = mode};
-    size_t limit = call->partition->snapshot->config.borrow_limit_bytes / 2;
-    size_t each = borrow->bytes / table_count(borrow->keys) + 1;
-    size_t room = borrow->bytes < limit ? (limit - borrow->bytes) / each : 0;
-    size_t in_memory = tally_room(&borrow->tally) / FORETOLD_BYTES;
-    room = in_memory < room ? in_memory : room;
     if (!borrow->foretold)
         return;
     if (!borrow->has_foretold_scanned)
         borrow_foretell_scanned(borrow, borrow->foretold);
     borrow->has_foretold_scanned = true;
-    foretold_next(borrow->foretold, entry->key, room < UINT32_MAX ? (uint32_t)room : UINT32_MAX,
-                  need_foretold, &like);
+    foretold_next(borrow->foretold, entry->key, room_for_keys(call), need_foretold, &like);
     count_foretold(borrow);
 }
 
@@ -407,6 +414,7 @@ void borrow_add_rows(struct borrow *borrow, struct bytes effects)
     *borrow->arrivals_end = arrival;
     borrow->arrivals_end = &arrival->next;
     borrow->bytes += effects.len;
+    borrow->row_bytes += effects.len;
 }
 
 void borrow_add_key(struct borrow *borrow, struct bytes row_key, enum lock_mode mode,

@@ -31,7 +31,8 @@ struct borrow {
     struct list wants; /* the wait of the command's session, while something is needed (retry.h) */
     struct arrival *arrivals; /* rows that were fetched, oldest first */
     struct arrival **arrivals_end;
-    size_t bytes;              /* of arrivals */
+    size_t bytes;              /* of arrivals, and of the names of keys */
+    size_t row_bytes;          /* of arrivals alone */
     struct tally tally;        /* of all that the transaction holds at this shard, locks included */
     size_t held;               /* in the tally: what borrow_clear frees, besides needs */
     size_t foretold_held;      /* in the tally: of `foretold` */

@@ -191,6 +191,19 @@ def _(run):
             check_equal(client.get('DBSIZE'), 4, name)
 
 
+@suite.case('keys are fetched together also where their names take half of borrow-limit')
+def _(run):
+    options = {'backend': {'borrow-limit': '200kb'}}
+    with Cluster(backends=3, partitions=1, linked=True, backend_options=options) as cluster, cluster.connect() as client:
+        count = 3000  # those of two other shards have about 90 KB of names, and as many of rows
+        for name in ('KEYS', 'SCAN'):
+            client.get('MSET', *[word for i in range(count) for word in ('job:%d' % i, 1)])
+            before = attempts(cluster)
+            check_equal(client.get('EVAL', 'local n = 0 ' + LISTED[name] + ' return n', 0), count, name)
+            waits = attempts(cluster) - before
+            check(waits < 35, '%s: %d waits' % (name, waits))
+
+
 @suite.case('single rows of a big key of another shard are found after FLUSHALL')
 def _(run):
     call = 'return redis.pcall(unpack(ARGV))'
