@@ -15,29 +15,42 @@ enum {
 
 /* ---- close and free -------------------------------------------------------------------------- */
 
-struct client_iter {
-    struct client_iter *outer;
-    struct list *next;
-};
+void client_walk_begin(struct proxy_worker *worker, struct client_walk *walk)
+{
+    walk->next = worker->clients.all.next;
+    list_init(&walk->link);
+    list_push(&worker->clients.walks, &walk->link);
+}
+
+struct client *client_walk_next(struct proxy_worker *worker, struct client_walk *walk)
+{
+    struct list *link = walk->next;
+    if (link == &worker->clients.all) {
+        list_remove(&walk->link);
+        return NULL;
+    }
+    walk->next = link->next;
+    return container_of(link, struct client, links.all);
+}
 
 void client_each(struct proxy_worker *worker, client_fn *each)
 {
-    struct client_iter iter = {.outer = worker->clients.iters};
-    worker->clients.iters = &iter;
-    for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
-         link = iter.next) {
-        iter.next = link->next;
-        each(container_of(link, struct client, links.all));
-    }
-    worker->clients.iters = iter.outer;
+    struct client_walk walk;
+    struct client *client;
+    client_walk_begin(worker, &walk);
+    while ((client = client_walk_next(worker, &walk)))
+        each(client);
 }
 
-/* The client leaves worker->clients.all: iterations that are under way skip it. */
-static void skip_in_iterations(struct proxy_worker *worker, const struct client *client)
+/* The client leaves worker->clients.all: walks that are under way skip it. */
+static void skip_in_walks(struct proxy_worker *worker, const struct client *client)
 {
-    for (struct client_iter *iter = worker->clients.iters; iter; iter = iter->outer)
-        if (iter->next == &client->links.all)
-            iter->next = client->links.all.next;
+    struct list *walks = &worker->clients.walks;
+    for (struct list *at = walks->next; at != walks; at = at->next) {
+        struct client_walk *walk = container_of(at, struct client_walk, link);
+        if (walk->next == &client->links.all)
+            walk->next = client->links.all.next;
+    }
 }
 
 /* Abandons the client's requests: they still run, unless they last for long (upstream_left.c), and their replies are discarded. */
@@ -68,7 +81,7 @@ static void client_leave(struct client *client)
     client->stream = NULL;
     list_remove(&client->links.full);
     list_remove(&client->links.rate);
-    skip_in_iterations(worker, client);
+    skip_in_walks(worker, client);
     list_remove(&client->links.all);
     list_push(&worker->clients.closed, &client->links.all);
     worker->clients.count--;

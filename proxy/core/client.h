@@ -225,6 +225,14 @@ void client_count(struct client *client);
 /* Calls `each` for every client of the worker; it may close any of them. */
 typedef void client_fn(struct client *client);
 void client_each(struct proxy_worker *worker, client_fn *each);
+/* The same in steps, between which clients may leave, and turns of the loop may pass. */
+struct client_walk {
+    struct list link; /* in worker->clients.walks; empty: it has ended */
+    struct list *next;
+};
+void client_walk_begin(struct proxy_worker *worker, struct client_walk *walk);
+/* NULL: each client was visited, and the walk has ended. */
+struct client *client_walk_next(struct proxy_worker *worker, struct client_walk *walk);
 /* Once a second: releases a client from HOLD_OUTPUT that has read no reply since the last call, and marks it as stalled. */
 void client_look_stalled(struct client *client);
 /* Bytes of unread replies and of the transaction queue. */

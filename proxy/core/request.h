@@ -188,6 +188,12 @@ const struct shard_reply *request_reply(const struct request *request, uint32_t 
 typedef void gather_visit_fn(struct proxy_worker *worker, const void *data, struct out *out);
 void request_gather(struct request *request, gather_visit_fn *visit, const void *data, size_t size,
                     request_done_fn *done);
+/* The same in portions of about a millisecond: `visit` is called in one turn of the worker after the other, until it returns false: nothing
+ * is left to do. `state` has state_size bytes, at first zeros; it is freed behind the last call. */
+typedef bool gather_portion_fn(struct proxy_worker *worker, const void *data, void *state,
+                               struct out *out);
+void request_gather_portions(struct request *request, gather_portion_fn *visit, size_t state_size,
+                             const void *data, size_t size, request_done_fn *done);
 /* Makes the request wait until request_wake, then calls `done`. The request stays valid until then, also if its client
  * leaves. */
 void request_wait(struct request *request, request_done_fn *done);

@@ -2,7 +2,8 @@
  * request_gather.c - calls on other threads: a request waits until all workers, or the main thread, have run a function.
  *
  *   request_gather ──loop_post──► each worker: visit(worker, data, out) ──loop_post──► the request's worker
- *                                                             all have: the outs are kept, request_wake ─► done()
+ *                                   ▲          │             all have: the outs are kept, request_wake ─► done()
+ *                                   └─loop_post┘ a further portion, in the worker's next turn
  */
 #include "proxy/core/request.h"
 
@@ -17,13 +18,17 @@ struct visit {
     struct task task;
     struct gather *gather;
     struct proxy_worker *worker; /* NULL: the main thread */
+    void *state;                 /* of portions; NULL: there was none yet */
     struct out out;
 };
 
 struct gather {
     struct request *request;
+    /* one of these: */
     gather_visit_fn *visit;
+    gather_portion_fn *portion;
     main_work_fn *work;
+    size_t state_size;
     void *data;
     uint32_t count;
     uint32_t left;
@@ -50,14 +55,30 @@ static void on_visited(struct task *task)
         gather_done(gather);
 }
 
+/* True: a further portion follows. */
+static bool visit_portion(const struct gather *gather, struct visit *visit)
+{
+    if (!visit->state)
+        visit->state = calloc(1, gather->state_size);
+    CHECK(visit->state);
+    if (gather->portion(visit->worker, gather->data, visit->state, &visit->out))
+        return true;
+    free(visit->state);
+    return false;
+}
+
 static void on_gather_visit(struct task *task)
 {
     struct visit *visit = container_of(task, struct visit, task);
     struct gather *gather = visit->gather;
     struct proxy_worker *home = gather->request->worker;
-    if (visit->worker)
+    if (gather->portion && visit_portion(gather, visit)) {
+        loop_post(visit->worker->loop, task);
+        return;
+    }
+    if (gather->visit)
         gather->visit(visit->worker, gather->data, &visit->out);
-    else
+    else if (gather->work)
         gather->work(home->proxy, gather->data, &visit->out);
     visit->task.run = on_visited;
     loop_post(home->loop, &visit->task);
@@ -84,17 +105,33 @@ static struct gather *gather_new(struct request *request, uint32_t count, const 
     return gather;
 }
 
-void request_gather(struct request *request, gather_visit_fn *visit, const void *data, size_t size,
-                    request_done_fn *done)
+/* Sends the visits to all workers. */
+static void gather_post(const struct proxy *proxy, struct gather *gather)
 {
-    struct proxy *proxy = request->worker->proxy;
-    uint32_t count = proxy->worker_count;
-    struct gather *gather = gather_new(request, count, data, size, done);
-    gather->visit = visit;
+    uint32_t count = gather->count;
     for (uint32_t i = 0; i < count; i++)
         gather->visits[i].worker = proxy->workers[i];
     for (uint32_t i = 0; i < count; i++)
         loop_post(proxy->workers[i]->loop, &gather->visits[i].task);
+}
+
+void request_gather(struct request *request, gather_visit_fn *visit, const void *data, size_t size,
+                    request_done_fn *done)
+{
+    const struct proxy *proxy = request->worker->proxy;
+    struct gather *gather = gather_new(request, proxy->worker_count, data, size, done);
+    gather->visit = visit;
+    gather_post(proxy, gather);
+}
+
+void request_gather_portions(struct request *request, gather_portion_fn *visit, size_t state_size,
+                             const void *data, size_t size, request_done_fn *done)
+{
+    const struct proxy *proxy = request->worker->proxy;
+    struct gather *gather = gather_new(request, proxy->worker_count, data, size, done);
+    gather->portion = visit;
+    gather->state_size = state_size;
+    gather_post(proxy, gather);
 }
 
 void request_on_main(struct request *request, main_work_fn *work, const void *data, size_t size,

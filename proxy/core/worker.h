@@ -23,7 +23,6 @@
 
 struct client;
 struct client_events;
-struct client_iter;
 struct cluster_backup;
 struct entrance;
 struct frame;
@@ -45,10 +44,10 @@ struct worker_clients {
     struct list closed;           /* freed at the end of the turn */
     struct list leaving_channels; /* of clients that have left; subscriptions.c */
     uint32_t count;
-    uint32_t blocked;          /* clients whose command waits at a backend; blocked.h */
-    uint32_t paused;           /* clients that wait for the end of CLIENT PAUSE */
-    uint32_t tracking;         /* clients with CLIENT TRACKING; tracking.c */
-    struct client_iter *iters; /* unfinished client_each() calls, innermost first */
+    uint32_t blocked;  /* clients whose command waits at a backend; blocked.h */
+    uint32_t paused;   /* clients that wait for the end of CLIENT PAUSE */
+    uint32_t tracking; /* clients with CLIENT TRACKING; tracking.c */
+    struct list walks; /* struct client_walk that have not ended */
 };
 
 /* The parts of client->label that change for all clients at once. */

@@ -82,6 +82,17 @@ static bool filter_matches(const struct filter *filter, const struct client *cli
 
 /* ---- listing ---- */
 
+enum {
+    PORTION = 1024, /* clients that do not match: about a millisecond … */
+    LINE_COST = 16, /* … a line takes as long as so many of them */
+};
+
+/* A worker's part of a list, between portions. */
+struct listing {
+    bool is_begun;
+    struct client_walk walk;
+};
+
 /* Writes a line of CLIENT LIST. */
 static void write_client_info(const struct client *client, struct out *out)
 {
@@ -104,16 +115,24 @@ static void for_matching(struct proxy_worker *worker, const struct filter *filte
     }
 }
 
-static void list_client(struct client *client, const struct filter *filter, void *out)
+/* gather_portion_fn */
+static bool list_some_clients(struct proxy_worker *worker, const void *filter, void *state,
+                              struct out *out)
 {
-    (void)filter;
-    write_client_info(client, out);
-}
-
-/* gather_visit_fn */
-static void list_worker_clients(struct proxy_worker *worker, const void *filter, struct out *out)
-{
-    for_matching(worker, filter, list_client, out);
+    struct listing *listing = state;
+    if (!listing->is_begun)
+        client_walk_begin(worker, &listing->walk);
+    listing->is_begun = true;
+    for (uint32_t spent = 0; spent < PORTION; spent++) {
+        const struct client *client = client_walk_next(worker, &listing->walk);
+        if (!client)
+            return false;
+        if (!filter_matches(filter, client))
+            continue;
+        write_client_info(client, out);
+        spent += LINE_COST;
+    }
+    return true;
 }
 
 static void client_list_done(struct client *client, struct request *request, struct reply *reply)
@@ -154,8 +173,8 @@ void local_client_list(struct client *client, struct request *request, struct re
     struct filter *filter = parse_filter(client, request, true, reply);
     request->head.shows_clients = true;
     if (filter)
-        request_gather(request, list_worker_clients, filter, filter_bytes(filter),
-                       client_list_done);
+        request_gather_portions(request, list_some_clients, sizeof(struct listing), filter,
+                                filter_bytes(filter), client_list_done);
     free(filter);
 }
 

@@ -58,6 +58,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     list_init(&worker->all_subscriptions);
     list_init(&worker->clients.leaving_channels);
     list_init(&worker->clients.all);
+    list_init(&worker->clients.walks);
     list_init(&worker->clients.closed);
     list_init(&worker->monitoring.clients);
     out_init(&worker->monitoring.lines);

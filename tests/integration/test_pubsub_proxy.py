@@ -3,6 +3,8 @@
 survive faults.
 """
 
+import contextlib
+
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Closed, Connection, value
@@ -245,6 +247,29 @@ def _(run):
         gone.send('MGET', *keys)
         gone.close()
         check_equal(client.get('PING'), b'PONG')
+
+
+@suite.case('CLIENT LIST of many clients is written in turns: other clients of the worker are served before its reply')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 1}}) as cluster, \
+            connect(cluster) as asker, connect(cluster) as other, contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(connect(cluster)) for _ in range(700)]
+
+        def is_served_before():
+            asker.send('CLIENT', 'LIST')
+            for _ in range(5):
+                check_equal(other.get('PING'), b'PONG')
+            data = read_available(asker)
+            is_served = not data
+            while not data.endswith(b'\n\r\n'):
+                data += asker.sock.recv(1 << 20)
+            check_equal(data.count(b' addr='), len(clients) + 2)
+            return is_served
+        wait_for(is_served_before, 'five replies to another client before the list')
+        for client in clients[::3]:  # some leave while they are visited
+            asker.send('CLIENT', 'LIST')
+            client.close()
+            check(b' cmd=client|list' in value(asker.read()), 'the asker itself')
 
 
 if __name__ == '__main__':
