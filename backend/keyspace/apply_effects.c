@@ -242,24 +242,13 @@ static struct bytes key_of(struct arena *arena, const struct effect *effect)
     }
 }
 
-bool effects_each_key(struct bytes effects, void (*on_key)(void *owner, struct bytes row_key),
-                      void *owner)
+enum effects_read effects_next_key(struct effects_reader *reader, struct arena *arena,
+                                   struct bytes *row_key)
 {
-    struct effects_header header;
-    struct effects_reader reader;
     struct effect effect;
-    struct arena arena;
-    bool good = true;
-    arena_init(&arena);
-    enum effects_read result = effects_open(effects, &header, &reader);
-    while (good && result == EFFECTS_READ &&
-           (result = effects_next(&reader, &effect)) == EFFECTS_READ) {
-        struct bytes row_key = key_of(&arena, &effect);
-        good = row_key.data && is_of_command(&effect);
-        if (good)
-            on_key(owner, row_key);
-        arena_reset(&arena);
-    }
-    arena_fini(&arena);
-    return good && result == EFFECTS_END;
+    enum effects_read result = effects_next(reader, &effect);
+    if (result != EFFECTS_READ)
+        return result;
+    *row_key = key_of(arena, &effect);
+    return row_key->data && is_of_command(&effect) ? EFFECTS_READ : EFFECTS_DAMAGED;
 }

@@ -5,13 +5,14 @@
  */
 #pragma once
 
+#include "backend/format/effects.h"
 #include "shared/bytes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct effects_reader;
+struct arena;
 struct partition;
 struct space;
 
@@ -37,10 +38,11 @@ bool apply_next_effect(struct partition *partition, struct effects_reader *reade
 /* As apply_effects, for slots that only effects with these `rows` change. After false `rows` is cleared. */
 bool apply_ascending_effects(struct partition *partition, struct bytes effects,
                              struct ascending_rows *rows);
-/* Calls on_key for the metadata row of each key that the effects change; a key may be named several times. If they delete all keys of a
- * database, `row_key` is the prefix of these rows (lock.h). It is borrowed during the call. False: the bytes are not valid. */
-bool effects_each_key(struct bytes effects, void (*on_key)(void *owner, struct bytes row_key),
-                      void *owner);
+/* Reads the next effect, and the metadata row of the key that it changes, which is borrowed from the effects or in the arena; a key may
+ * be named several times. If it deletes all keys of a database, *row_key is the prefix of these rows (lock.h). READ, END, or DAMAGED: no
+ * command has such an effect. */
+enum effects_read effects_next_key(struct effects_reader *reader, struct arena *arena,
+                                   struct bytes *row_key);
 /* Calls on_flush, perhaps several times, for each storage namespace of which the effects delete all keys. False: the bytes are not
  * valid. */
 bool effects_each_flush(struct bytes effects, void (*on_flush)(void *owner, struct bytes space),

@@ -34,11 +34,16 @@ static void on_abandoned(struct peer_call *call);
 
 const struct state_row part_states[PART_STATES] = {
     [PART_LOCKING] = {"LOCKING", "locking", STATE_BIT(PART_LOCKED)},
-    [PART_LOCKED] = {"LOCKED", "locked", STATE_BIT(PART_LOCKING) | STATE_BIT(PART_PREPARING)},
+    [PART_LOCKED] = {"LOCKED", "locked", STATE_BIT(PART_LOCKING) | STATE_BIT(PART_CHECKING)},
+    [PART_CHECKING] = {"CHECKING", "checking", STATE_BIT(PART_PREPARING)},
     [PART_PREPARING] = {"PREPARING", "preparing", STATE_BIT(PART_PREPARED)},
     [PART_PREPARED] = {"PREPARED", "prepared", STATE_BIT(PART_APPLYING)},
     [PART_APPLYING] = {"APPLYING", "applying", 0},
 };
+
+/* Nothing is prepared: the transaction ends with its coordinator's connection. */
+static const uint32_t COLLECTS =
+    STATE_BIT(PART_LOCKING) | STATE_BIT(PART_LOCKED) | STATE_BIT(PART_CHECKING);
 
 void part_set_state(struct part *part, enum part_state state)
 {
@@ -156,7 +161,7 @@ void part_end(struct part *part, struct refusal reason)
     cancel_question(part);
     retry_cancel(&part->rows);
     ticket_wait_cancel(&part->ticket);
-    timer_free(part->apply_timer);
+    timer_free(part->progress.next_slice);
     out_clear(&part->reply);
     portions_clear(&part->to_send);
     portions_clear(&part->arrived);
@@ -345,22 +350,13 @@ static void on_part_wounded(struct lock_owner *owner)
     ask(part, PEER_WOUND);
 }
 
-/* ---- PREPARE ---- */
-
-static void put_record(struct part *part)
-{
-    struct partition *partition = part->participant->partition;
-    struct arena *arena = &partition->running.arena;
-    overlay_put(partition->overlay, CF_SYSTEM,
-                encode_transaction_key(arena, TRANSACTION_PREPARED, &part->id),
-                encode_prepared(arena, part->effects, part->changes));
-}
+/* ---- records ---- */
 
 void part_put_applying(struct part *part)
 {
     struct partition *partition = part->participant->partition;
     struct arena *arena = &partition->running.arena;
-    size_t reported = part->changes.len - part->apply.changes.rest.len;
+    size_t reported = part->changes.len - part->progress.apply.changes.rest.len;
     overlay_put(partition->overlay, CF_SYSTEM,
                 encode_transaction_key(arena, TRANSACTION_APPLYING, &part->id),
                 encode_applying(arena, (uint32_t)reported));
@@ -373,44 +369,7 @@ void part_delete_record(const struct part *part, enum transaction_record record)
                    encode_transaction_key(&partition->running.arena, record, &part->id));
 }
 
-static void prepare(struct part *part)
-{
-    struct partition *partition = part->participant->partition;
-    struct call call;
-    internal_call_begin(partition, &call);
-    overlay_observe_begin(partition->overlay);
-    put_record(part);
-    internal_call_end(partition, &call);
-    part_set_state(part, PART_PREPARING);
-    part->owner.is_prepared = true;
-    commit_sync_next(partition->commit);
-    ticket_wait_begin(partition, &part->ticket);
-}
-
-/* All of PREPARE is in part->arrived: reads it. False: it is not valid. */
-static bool read_prepared(struct part *part)
-{
-    struct message_reader reader =
-        message_read((struct bytes){part->arrived.bytes, part->arrived.len});
-    part->effects = message_bytes(&reader);
-    part->changes = message_bytes(&reader);
-    return message_is_read(&reader);
-}
-
-static void prepare_arrived(struct part *part)
-{
-    struct commit *commit = part->participant->partition->commit;
-    bool were_locked = true;
-    bool is_valid = read_prepared(part) && part_lock_prepared(part, &were_locked);
-    if (!were_locked)
-        part_end(part, REFUSAL(LOCKS_LOST, "the transaction has not locked these keys here"));
-    else if (!is_valid)
-        part_end(part, REQUEST_IS_NOT_VALID);
-    else if (commit_is_failed(commit, NULL))
-        part_end(part, REFUSAL(OTHER, error_text((enum error)commit_error(commit))));
-    else
-        prepare(part);
-}
+/* ---- PREPARE ---- */
 
 /* The transaction of a request that needs its locks, which must have come over this connection. NULL: the request was refused. `reader`
  * is behind the id. */
@@ -442,7 +401,7 @@ void handle_prepare(struct partition *partition, struct peer_incoming *incoming,
     else if (frame->kind == PEER_PREPARE_PART)
         part_reply(part, BYTES(""));
     else
-        prepare_arrived(part);
+        part_prepare(part);
 }
 
 /* peer_handle_fn. The coordinator has the first portions of a reply to LOCK: sends the next one. */
@@ -563,8 +522,7 @@ static bool load_part(struct participant *participant, struct bytes row, struct 
     }
     part->owner.is_prepared = part->owner.is_in_doubt = true;
     part->heard_ms = 0;
-    bool were_locked; /* the locks of before the start are gone */
-    return part_lock_prepared(part, &were_locked) && part_apply_again(part);
+    return part_lock_again(part) && part_apply_again(part);
 }
 
 bool participant_load(struct participant *participant)
@@ -594,8 +552,7 @@ static void on_coordinator_answered(struct peer_request *request, enum peer_resu
     uint8_t outcome = result == PEER_OK && payload.len == 1 ? (uint8_t)payload.data[0] : 'o';
     part->is_wounded = part->is_wounded && (part->asked != PEER_WOUND || result != PEER_OK);
     part->asked = 0;
-    bool may_end =
-        part->state == PART_PREPARED || part->state == PART_LOCKED || part->state == PART_LOCKING;
+    bool may_end = part->state == PART_PREPARED || state_is_in(part->state, COLLECTS);
     if (!may_end || result != PEER_OK || part->participant->partition->running.busy_error)
         return;
     part->heard_ms = loop_mono_ms(part->participant->partition->loop);
@@ -615,7 +572,7 @@ void participant_closed(struct participant *participant, struct peer_incoming *i
         if (part->incoming != incoming)
             continue;
         use_incoming(part, NULL);
-        if (part->state == PART_LOCKING || part->state == PART_LOCKED)
+        if (state_is_in(part->state, COLLECTS))
             part_end(part, NO_REFUSAL);
     }
     free(parts);
@@ -633,7 +590,7 @@ void participant_tick(struct participant *participant)
     for (size_t i = 0; i < count; i++) {
         struct part *part = parts[i];
         bool is_late = now_ms >= part->heard_ms + ASK_AFTER_MS;
-        bool is_collecting = part->state == PART_LOCKING || part->state == PART_LOCKED;
+        bool is_collecting = state_is_in(part->state, COLLECTS);
         if (is_collecting && part->is_wounded)
             ask(part, PEER_WOUND);
         else if (is_collecting && is_late)

@@ -19,7 +19,8 @@
  * (5) The record of PREPARE has the changes with the effects, and they are reported when the effects are applied, also after a
  *     crash or a failed batch (participant_changes.c).
  * (6) APPLY for an unknown transaction was applied before, and succeeds.
- * (7) Effects are applied and locks are released in slices (participant_apply.c). All keys are locked until the last effect is applied.
+ * (7) The keys of PREPARE are locked (participant_prepare.c), effects are applied and locks are released (participant_apply.c) in slices.
+ *     All keys are locked until the last effect is applied.
  */
 #pragma once
 

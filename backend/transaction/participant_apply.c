@@ -21,39 +21,6 @@
 #include "backend/session/tracking.h"
 #include "backend/session/waiters.h"
 #include "backend/transaction/participant_inner.h"
-#include "shared/clock.h"
-
-enum {
-    SLICE_US = 4000,
-    SLICE_BYTES = 1 << 20,
-    RETRY_MS = 100, /* after a slice that failed */
-};
-
-/* What a slice may still do. */
-struct apply_slice {
-    uint32_t left; /* effects, reports or locks */
-    size_t bytes;
-    uint64_t end_us; /* monotonic */
-};
-
-static struct apply_slice slice_begin(const struct partition *partition)
-{
-    return (struct apply_slice){.left = partition->shards.steps.apply_effects,
-                                .bytes = SLICE_BYTES,
-                                .end_us = clock_mono_us() + SLICE_US};
-}
-
-/* False: the slice ends. What has begun may take more bytes than are left. */
-static bool slice_goes_on(const struct apply_slice *slice)
-{
-    return slice->left && slice->bytes && clock_mono_us() < slice->end_us;
-}
-
-static void slice_spend(struct apply_slice *slice, size_t bytes)
-{
-    slice->left--;
-    slice->bytes -= bytes < slice->bytes ? bytes : slice->bytes;
-}
 
 /* ---- effects ---- */
 
@@ -76,21 +43,21 @@ static struct bytes space_of_effects(const struct part *part)
 /* Leaves out the changes that were reported before a start. False: there are no such changes. */
 static bool skip_reported(struct part *part)
 {
-    struct bytes *rest = &part->apply.changes.rest;
+    struct bytes *rest = &part->progress.apply.changes.rest;
     size_t begin = part->changes.len - rest->len;
-    if (!part->apply.reported)
+    if (!part->progress.apply.reported)
         return true;
-    if (part->apply.reported < begin || part->apply.reported > part->changes.len)
+    if (part->progress.apply.reported < begin || part->progress.apply.reported > part->changes.len)
         return false;
-    *rest = (struct bytes){part->changes.data + part->apply.reported,
-                           part->changes.len - part->apply.reported};
+    *rest = (struct bytes){part->changes.data + part->progress.apply.reported,
+                           part->changes.len - part->progress.apply.reported};
     return true;
 }
 
 /* False: the record is not valid. */
 static bool start_apply(struct part *part, struct call *call)
 {
-    struct apply_progress *apply = &part->apply;
+    struct apply_progress *apply = &part->progress.apply;
     struct partition *partition = part->participant->partition;
     *apply = (struct apply_progress){
         .is_begun = true, .space = space_of_effects(part), .reported = apply->reported};
@@ -100,43 +67,43 @@ static bool start_apply(struct part *part, struct call *call)
 }
 
 /* Applies effects. True: none is left. */
-static bool apply_some(struct part *part, struct call *call, struct apply_slice *slice)
+static bool apply_some(struct part *part, struct call *call, struct part_slice *slice)
 {
     size_t bytes = 1;
-    while (!call->failed && bytes && slice_goes_on(slice)) {
-        if (!apply_next_effect(call->partition, &part->apply.effects, &bytes))
+    while (!call->failed && bytes && part_slice_goes_on(slice)) {
+        if (!apply_next_effect(call->partition, &part->progress.apply.effects, &bytes))
             call->failed = true;
         else if (bytes)
-            slice_spend(slice, bytes);
+            part_slice_spend(slice, bytes);
     }
     return !bytes && !call->failed;
 }
 
 /* Counts the keys that the slice has added or removed. */
-static bool apply_counted(struct part *part, struct call *call, struct apply_slice *slice)
+static bool apply_counted(struct part *part, struct call *call, struct part_slice *slice)
 {
-    const struct bytes name = part->apply.space;
+    const struct bytes name = part->progress.apply.space;
     struct space_set *spaces = call->partition->spaces;
     struct space_limit *limit = name.data ? space_find(spaces, name)->limit : NULL;
     uint64_t before = limit ? space_limit_keys(limit) : 0;
     bool is_done = apply_some(part, call, slice);
     if (limit)
-        part->apply.keys += (int64_t)(space_limit_keys(limit) - before);
+        part->progress.apply.keys += (int64_t)(space_limit_keys(limit) - before);
     /* what is deleted here makes room where the transaction creates keys */
-    if (limit && is_done && part->apply.keys < 0)
-        limits_keys_left(limit, (uint64_t)-part->apply.keys);
+    if (limit && is_done && part->progress.apply.keys < 0)
+        limits_keys_left(limit, (uint64_t)-part->progress.apply.keys);
     return is_done;
 }
 
 /* Reports changes. True: none is left. */
-static bool report_some(struct part *part, struct call *call, struct apply_slice *slice)
+static bool report_some(struct part *part, struct call *call, struct part_slice *slice)
 {
-    struct change_list *changes = &part->apply.changes;
+    struct change_list *changes = &part->progress.apply.changes;
     struct session *by = tracking_find(call->partition->watchers.tracking, changes->client);
-    while (slice_goes_on(slice)) {
+    while (part_slice_goes_on(slice)) {
         if (!part_report_change(changes, call, by))
             return true;
-        slice_spend(slice, 1);
+        part_slice_spend(slice, 1);
     }
     return false;
 }
@@ -149,7 +116,7 @@ static bool is_partly_applied(const struct part *part)
 
 static void end_slice(struct part *part)
 {
-    if (!part->apply.is_applied) {
+    if (!part->progress.apply.is_applied) {
         part_put_applying(part);
         return;
     }
@@ -162,39 +129,30 @@ static void end_slice(struct part *part)
 static bool apply_slice(struct part *part)
 {
     struct partition *partition = part->participant->partition;
-    const struct apply_progress before = part->apply;
-    struct apply_slice slice = slice_begin(partition);
+    const struct apply_progress before = part->progress.apply;
+    struct part_slice slice = part_slice_begin(part);
     struct call call;
     if (commit_is_failed(partition->commit, NULL))
         return false;
     internal_call_begin(partition, &call);
     overlay_observe_begin(partition->overlay);
-    call.failed = !part->apply.is_begun && !start_apply(part, &call);
+    call.failed = !part->progress.apply.is_begun && !start_apply(part, &call);
     overlay_secured_begin(partition->overlay);
-    part->apply.is_applied = apply_counted(part, &call, &slice) && report_some(part, &call, &slice);
+    part->progress.apply.is_applied =
+        apply_counted(part, &call, &slice) && report_some(part, &call, &slice);
     end_slice(part);
     bool is_good = !call.failed;
     internal_call_end(partition, &call);
     overlay_secured_end(partition->overlay);
-    part->apply.ticket = overlay_observed(partition->overlay);
+    part->progress.apply.ticket = overlay_observed(partition->overlay);
     if (is_good)
         commit_sync_next(partition->commit); /* what was reported leaves when the record says so */
     else
-        part->apply = before;
+        part->progress.apply = before;
     return is_good;
 }
 
 /* ---- slices ---- */
-
-static void on_slice(void *owner);
-
-/* Does the next slice in the next turn, or later. */
-static void go_on_later(struct part *part, uint64_t after_ms)
-{
-    if (!part->apply_timer)
-        part->apply_timer = timer_new(part->participant->partition->loop, on_slice, part);
-    timer_start(part->apply_timer, after_ms, 0);
-}
 
 /* All locks are released. May free the transaction. */
 static void end_when_durable(struct part *part)
@@ -202,7 +160,7 @@ static void end_when_durable(struct part *part)
     struct partition *partition = part->participant->partition;
     waiters_resume(partition->watchers.blocking);
     overlay_observe_begin(partition->overlay);
-    overlay_observe(partition->overlay, part->apply.ticket);
+    overlay_observe(partition->overlay, part->progress.apply.ticket);
     ticket_wait_begin_patient(partition, &part->ticket);
 }
 
@@ -210,24 +168,20 @@ static void end_when_durable(struct part *part)
 static void next_slice(struct part *part)
 {
     struct partition *partition = part->participant->partition;
-    if (part->apply.is_applied && lock_release_some(partition->shards.locks, &part->owner,
-                                                    partition->shards.steps.apply_effects))
+    if (part->progress.apply.is_applied && lock_release_some(partition->shards.locks, &part->owner,
+                                                             partition->shards.steps.apply_effects))
         end_when_durable(part);
     else
-        go_on_later(part, 0);
+        part_go_on_later(part, 0);
 }
 
-/* timer_fn */
-static void on_slice(void *owner)
+void part_apply_some(struct part *part)
 {
-    struct part *part = owner;
-    struct partition *partition = part->participant->partition;
-    bool was_applied = part->apply.is_applied;
-    if (partition->running.busy_error || (!was_applied && !apply_slice(part))) {
-        go_on_later(part, RETRY_MS);
-        return;
-    }
-    next_slice(part);
+    bool was_applied = part->progress.apply.is_applied;
+    if (was_applied || apply_slice(part))
+        next_slice(part);
+    else
+        part_go_on_later(part, SLICE_RETRY_MS);
 }
 
 bool part_apply(struct part *part)
@@ -249,12 +203,12 @@ bool part_apply_again(struct part *part)
         encode_transaction_key(&partition->running.arena, TRANSACTION_APPLYING, &part->id), &value);
     if (err != OK)
         return err == ERR_NOT_FOUND;
-    bool is_good = decode_applying(slice_bytes(&value), &part->apply.reported);
+    bool is_good = decode_applying(slice_bytes(&value), &part->progress.apply.reported);
     slice_release(&value);
     if (!is_good)
         return false;
     part->owner.is_in_doubt = false;
     part_set_state(part, PART_APPLYING);
-    go_on_later(part, 0);
+    part_go_on_later(part, 0);
     return true;
 }

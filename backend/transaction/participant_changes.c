@@ -1,5 +1,5 @@
 /*
- * participant_changes.c - the changes of a prepared transaction: which keys they lock, and how they are reported.
+ * participant_changes.c - how the changes of a prepared transaction are reported.
  *
  *   coordinator_collect.c ─► change_list.h ─PREPARE─► record (transaction_record.h) ─► part ─APPLY─► watchers, trackers, waiters
  *                                                       └── participant_load, after a failed batch or a start ──┘
@@ -16,53 +16,6 @@
 #include "backend/session/push_message.h"
 #include "backend/session/tracking.h"
 #include "backend/transaction/participant_inner.h"
-
-/* ---- locks ---- */
-
-/* For effects_each_key. */
-struct prepared_keys {
-    struct part *part;
-    bool were_locked;
-};
-
-static void lock_prepared_key(void *owner, struct bytes row_key)
-{
-    struct prepared_keys *keys = owner;
-    struct part *part = keys->part;
-    struct lock_set *locks = part->participant->partition->shards.locks;
-    keys->were_locked &= lock_is_held(locks, &part->owner, row_key);
-    (void)lock_take(locks, &part->owner, row_key, LOCK_WRITE);
-}
-
-/* A key may be touched without a row that changes. */
-static bool lock_touched_keys(struct prepared_keys *keys)
-{
-    struct change_list list;
-    struct listed_change change;
-    struct bytes space;
-    struct bytes key;
-    uint16_t slot;
-    if (!change_list_open(keys->part->changes, &list))
-        return false;
-    while (change_list_next(&list, &change)) {
-        if (change.kind > CHANGE_GROUP_DELETED || change.type >= TYPE_COUNT ||
-            !decode_metadata_key(change.row_key, &space, &slot, &key))
-            return false;
-        lock_prepared_key(keys, change.row_key);
-    }
-    return list.rest.len == 0;
-}
-
-bool part_lock_prepared(struct part *part, bool *were_locked)
-{
-    struct prepared_keys keys = {.part = part, .were_locked = true};
-    bool is_good =
-        effects_each_key(part->effects, lock_prepared_key, &keys) && lock_touched_keys(&keys);
-    *were_locked = keys.were_locked;
-    return is_good && list_empty(&part->owner.requests);
-}
-
-/* ---- reports ---- */
 
 /* Reports one change of a client whose connection here is `by`; NULL: it has none. */
 static void report_change(struct call *call, const struct listed_change *listed, struct session *by)

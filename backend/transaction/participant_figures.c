@@ -17,7 +17,7 @@ bool participant_is_applying(const struct participant *participant)
     void *value;
     while (table_next(participant->parts, &cursor, &key, &value)) {
         const struct part *part = value;
-        if (part->state == PART_APPLYING && !part->apply.is_applied)
+        if (part->state == PART_APPLYING && !part->progress.apply.is_applied)
             return true;
     }
     return false;
@@ -67,7 +67,8 @@ static const char *what_it_waits_for(const struct part *part)
         return "rows";
     if (!list_empty(&part->ticket.link))
         return "log";
-    return part->state == PART_APPLYING ? "its_turn" : "coordinator";
+    bool has_slices = part->state == PART_CHECKING || part->state == PART_APPLYING;
+    return has_slices ? "its_turn" : "coordinator";
 }
 
 void participant_list(const struct participant *participant,

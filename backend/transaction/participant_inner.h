@@ -5,8 +5,10 @@
  *   participant_lock.c ───► checks the items of LOCK and takes their locks
  *   participant_rows.c ───► reads the rows that LOCK asks for
  *   participant_portions.c ► payloads of PREPARE that come in portions, and replies to LOCK that leave in portions
- *   participant_changes.c ► locks and reports of a prepared transaction's changes
+ *   participant_prepare.c ► locks the keys of PREPARE in slices, and writes its record
+ *   participant_changes.c ► reports a prepared transaction's changes
  *   participant_apply.c ──► applies effects and releases locks, in slices
+ *   participant_slice.c ──► how long a slice may be, and the next one
  *   participant_force.c ──► an operator ends a transaction in doubt
  *   participant_figures.c ► what operators see, and what a backup waits for
  *   participant_watch.c ──► keys that sessions of other partitions watch here
@@ -32,12 +34,16 @@
 struct forced_set;
 struct table;
 
-enum { ROW_TRIES_MAX = 16 }; /* then reads block on the disk */
+enum {
+    ROW_TRIES_MAX = 16,   /* then reads block on the disk */
+    SLICE_RETRY_MS = 100, /* after a slice that could not be done */
+};
 
 /* States of a transaction; it is freed when it has ended.
  *
  *   LOCKING   ─► LOCKED
- *   LOCKED    ─► LOCKING, PREPARING
+ *   LOCKED    ─► LOCKING, CHECKING
+ *   CHECKING  ─► PREPARING
  *   PREPARING ─► PREPARED
  *   PREPARED  ─► APPLYING
  *
@@ -46,6 +52,7 @@ enum { ROW_TRIES_MAX = 16 }; /* then reads block on the disk */
 enum part_state {
     PART_LOCKING, /* LOCK is being executed */
     PART_LOCKED,
+    PART_CHECKING,  /* PREPARE is here: has the transaction locked all keys that it changes? */
     PART_PREPARING, /* the record is in a batch that is not durable yet */
     PART_PREPARED,
     PART_APPLYING, /* effects are applied, or in a batch that is not durable yet */
@@ -53,6 +60,13 @@ enum part_state {
 };
 
 extern const struct state_row part_states[PART_STATES];
+
+/* How far the keys of PREPARE are locked. */
+struct prepare_progress {
+    struct effects_reader effects; /* whose keys are not locked yet */
+    struct change_list changes;    /* likewise; a key may be touched without a row that changes */
+    bool were_locked;              /* the transaction had locked all keys before */
+};
 
 /* How far a transaction is applied. */
 struct apply_progress {
@@ -64,6 +78,13 @@ struct apply_progress {
     struct bytes space; /* in which keys are changed; data NULL: the namespace has no limit */
     int64_t keys;       /* that the namespace has more than before */
     uint64_t ticket;    /* of the last effects */
+};
+
+/* Work that is done in slices. */
+struct part_progress {
+    struct prepare_progress prepare;
+    struct apply_progress apply;
+    struct timer *next_slice; /* NULL: none was needed */
 };
 
 /* A transaction at this partition. */
@@ -87,8 +108,7 @@ struct part {
     struct ticket_wait ticket;
     struct bytes effects; /* prepared; in `arrived` */
     struct bytes changes; /* change_list.h; reported when the effects are applied; in `arrived` */
-    struct apply_progress apply;
-    struct timer *apply_timer; /* of the next slice; NULL: none was needed */
+    struct part_progress progress;
     struct peer_request question;
     uint8_t asked;     /* enum peer_kind of the question: OUTCOME, OPEN or WOUND; 0: none */
     bool is_wounded;   /* WOUND must be sent to the coordinator, or has no answer yet */
@@ -148,10 +168,12 @@ struct refusal part_add_portion(struct part *part, struct message_reader *reader
 struct refusal part_refuse_memory(const struct part *part);
 /* Bytes of the shard's transactions whose connection has ended. Shards beyond SHARD_COUNT_MAX share one number. */
 size_t *participant_left(struct participant *participant, const char *shard);
-/* Locks the keys that the transaction has prepared, for writing, for it alone. *were_locked: it had locked each of them before. If
- * not, the coordinator takes this shard for the owner of a slot whose keys it has locked at another one. False: the effects or
- * changes are not valid, or another transaction has a lock. */
-bool part_lock_prepared(struct part *part, bool *were_locked);
+/* All of PREPARE has arrived: begins to lock the keys that it changes. May free the transaction, because it is refused. */
+void part_prepare(struct part *part);
+/* CHECKING: the next slice. May free the transaction. */
+void part_prepare_some(struct part *part);
+/* A prepared transaction was read from the store: locks its keys at once. False: the record is not valid. */
+bool part_lock_again(struct part *part);
 /* Within a call, when all effects are applied: reports the next change that came with them. `by`: the connection here of the client that has
  * made it; NULL: it has none. False: all are reported. */
 bool part_report_change(struct change_list *list, struct call *call, struct session *by);
@@ -163,10 +185,25 @@ void part_put_applying(struct part *part);
 void part_delete_record(const struct part *part, enum transaction_record record);
 /* Begins to apply the effects. May free the transaction, because all is done. False: they cannot be applied now. */
 bool part_apply(struct part *part);
+/* APPLYING: the next slice. May free the transaction. */
+void part_apply_some(struct part *part);
 /* A prepared transaction was read from the store: goes on if some of its effects were applied. False: the store cannot be read. */
 bool part_apply_again(struct part *part);
 /* Aborts a transaction that is not applied yet. */
 void part_abort(struct part *part);
+/* What a slice may still do. */
+struct part_slice {
+    uint32_t left; /* effects, reports or locks */
+    size_t bytes;
+    uint64_t end_us; /* monotonic */
+};
+
+struct part_slice part_slice_begin(const struct part *part);
+/* False: the slice ends. What has begun may take more bytes than are left. */
+bool part_slice_goes_on(const struct part_slice *slice);
+void part_slice_spend(struct part_slice *slice, size_t bytes);
+/* Does the next slice in the next turn, or later. */
+void part_go_on_later(struct part *part, uint64_t after_ms);
 /* Answers the open request, if there is one. */
 void part_reply(struct part *part, struct bytes payload);
 /* Releases the locks and frees the transaction. An open request is refused with the reason; NO_REFUSAL: none is open. */

@@ -353,6 +353,25 @@ def _(run):
         check_equal(anomalies(history, final), [])
 
 
+@suite.case('a shard answers other clients while it locks the keys of a PREPARE, and while it applies its effects')
+def _(run):
+    with Linked() as cluster:
+        shard, watcher = cluster.proxy_connection(1), cluster.proxy_connection(0)
+        own, tag = cluster.key_on(1), cluster.key_on(0)
+        words = [word for i in range(10_000) for word in ('{%s}%d' % (tag, i), 'x')]
+        seen = set()
+
+        def was_seen():
+            write = threading.Thread(target=across, args=(shard, 'MSET', own, 'x', *words))
+            write.start()
+            while write.is_alive():
+                seen.update(re.search(r'state=(\w+)', str(line))[1] for line in watcher.get('SCREE', 'TRANSACTIONS'))
+            write.join()
+            return {'checking', 'applying'} <= seen
+        wait_for(was_seen, 'replies between the slices of PREPARE and APPLY')
+        check_equal(watcher.get('DBSIZE'), 10_000)
+
+
 @suite.case('EXEC on one shard, whose keys transactions over shards lock in turn, is done or refused as a whole')
 def _(run):
     with Linked({'lock-timeout': '500ms'}) as cluster:
