@@ -39,13 +39,13 @@ static void force_owners(struct call *call)
                               "shards that are lost, without their keys");
         return;
     }
-    slot_moves_give_up_lost(call->partition->shards.moves);
-    int count = slot_owners_force(call->partition->shards.owners);
-    if (count < 0) {
-        call_error_text(call, "ERR the shard has no shard map with its address, or it is "
-                              "claiming slots: try again");
+    if (!slot_owners_may_force(call->partition->shards.owners)) {
+        call_error_text(call, "ERR the shard has no shard map with its address, or it is claiming "
+                              "slots, or other shards have not answered yet: try again");
         return;
     }
+    slot_moves_give_up_lost(call->partition->shards.moves);
+    int count = slot_owners_force(call->partition->shards.owners);
     (void)snprintf(line, sizeof line, "partition=%u forced=%d", call->partition->index, count);
     reply_array(&call->reply, 1);
     reply_bulk_text(&call->reply, line);

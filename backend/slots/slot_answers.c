@@ -230,6 +230,7 @@ static bool read_owned_runs(struct slot_owners *owners, const struct other_shard
 {
     *report = (struct owner_report){.speaker = other->name, .is_durable = state != ANSWER_CLAIMING};
     owners_forget_names(owners, SHARD_COUNT_MAX);
+    owners_forget_claims(owners, other->name);
     while (reader->rest.len) {
         owners_forget_names(owners, NAMES_MAX);
         if (!read_owned_run(owners, report, reader))

@@ -115,23 +115,41 @@ static int change_slots(struct slot_owners *owners, wanted_fn *is_wanted)
 
 /* ---- slots of lost shards ---- */
 
-/* The last epoch has no next one: a claim keeps it, instead of beginning at 0 again. */
-static uint64_t epoch_after(uint64_t epoch)
+/* A newer map gives a higher epoch. So of two shards that are forced by different maps, and do not hear each other, one gives up. The last
+ * epochs have no such next one: a claim keeps them, instead of beginning at 0 again. */
+static uint64_t forced_epoch(uint64_t epoch, uint64_t map_epoch)
 {
-    return epoch < UINT64_MAX ? epoch + 1 : epoch;
+    bool has_room = epoch < EPOCH_TOLD_MAX && map_epoch < EPOCH_TOLD_MAX - epoch;
+    return has_room ? epoch + map_epoch : epoch < UINT64_MAX ? epoch + 1 : epoch;
 }
 
-/* Is the shard that owns the slot not known, or not connected? */
+static bool is_linked(const struct slot_owners *owners, const char *shard)
+{
+    const struct peer_link *link =
+        shard ? peer_set_find(owners->partition->shards.peers, bytes_of(shard)) : NULL;
+    return link && link->state == PEER_LINK_UP;
+}
+
+/* The shard whose claim of the slot was not believed, with a higher epoch than the owner's; NULL: there is none. */
+static const char *unbelieved_claimant(const struct slot_owners *owners, uint16_t slot)
+{
+    const struct owner_doubts *doubts = &owners->doubts;
+    bool is_newer = doubts->claim_epoch[slot] > owners->epoch[slot];
+    return doubts->claimant[slot] && is_newer ? owners->names.texts[doubts->claimant[slot] - 1]
+                                              : NULL;
+}
+
+/* Is the shard that owns the slot not known, or not connected? Nor may a shard be connected that claims it: the operator may have forced
+ * that by another map, and it gives the slot away by a move. One that claims it and is not connected gives it up later, by the higher epoch. */
 static bool is_forcible(const struct slot_owners *owners, uint16_t slot, struct slot_record *record)
 {
-    const char *owner = owners_known(owners, slot);
-    const struct peer_link *link =
-        owner ? peer_set_find(owners->partition->shards.peers, bytes_of(owner)) : NULL;
+    const char *claimant = unbelieved_claimant(owners, slot);
+    uint64_t highest = claimant ? owners->doubts.claim_epoch[slot] : owners->epoch[slot];
     uint8_t state = slot_table_state(owners_table(owners), slot);
-    record->epoch = epoch_after(owners->epoch[slot] ? owners->epoch[slot] : 1);
+    record->epoch = forced_epoch(highest ? highest : 1, owners->map->epoch);
     record->wish = owners->map->epoch;
     return !is_owned_state(state) && owners_is_own_by_map(owners, slot) &&
-           !(link && link->state == PEER_LINK_UP);
+           !is_linked(owners, owners_known(owners, slot)) && !is_linked(owners, claimant);
 }
 
 /* As is_forcible, but not while rows that the lost shard has sent are being deleted here. */
@@ -153,12 +171,26 @@ static bool has_forcible(const struct slot_owners *owners)
     return false;
 }
 
+/* Has each other shard of the map answered, or had time to do so? Before that it may own or claim a slot, and this is not known here. */
+static bool has_heard_others(const struct slot_owners *owners)
+{
+    bool is_over = loop_mono_ms(owners->partition->loop) >= owners->since_ms + HOLD_MS;
+    for (size_t i = 0; i < owners->others_count && !is_over; i++)
+        if (owners->others[i].state == ANSWER_NONE)
+            return false;
+    return true;
+}
+
+bool slot_owners_may_force(const struct slot_owners *owners)
+{
+    return owners->map && *owners_own_name(owners) && !owners->claims_open &&
+           has_heard_others(owners);
+}
+
 int slot_owners_force(struct slot_owners *owners)
 {
     struct slot_record record;
     int count = 0;
-    if (!owners->map || !*owners_own_name(owners) || owners->claims_open)
-        return -1;
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
         count += is_forcible(owners, (uint16_t)slot, &record);
     owners->is_forced = count > 0;

@@ -84,6 +84,8 @@ struct slot_run {
 typedef void slot_run_fn(void *owner, const struct slot_run *run);
 void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run, void *owner);
 
-/* Claims all slots that the map gives to this shard, and whose owner is not known or not connected: (6). Returns their number;
- * -1: not possible now. */
+/* May slots be claimed by force? Not without a map, nor while other shards of a new map may still answer. */
+bool slot_owners_may_force(const struct slot_owners *owners);
+/* Claims all slots that the map gives to this shard, and that no connected shard owns or claims: (6). Returns their number. To be called
+ * if slot_owners_may_force. */
 int slot_owners_force(struct slot_owners *owners);

@@ -69,6 +69,9 @@ struct owner_doubts {
     /* Of slots of this shard: 1 + index in names of a shard that owns it, too, as another one has told; 0: none. */
     uint16_t rival[SLOT_COUNT];
     uint16_t teller[SLOT_COUNT]; /* likewise of the shard that told so first */
+    /* Of other slots: 1 + index in names of a shard whose claim was not believed, and its epoch; 0: none. SCREE OWNERS FORCE heeds it. */
+    uint16_t claimant[SLOT_COUNT];
+    uint64_t claim_epoch[SLOT_COUNT];
 };
 
 struct slot_owners {
@@ -177,6 +180,8 @@ struct owner_report {
 /* Learns the owner of the slots of a run, if the report is believed. */
 void owners_learn_run(struct slot_owners *owners, struct owner_report *report, unsigned first,
                       unsigned last);
+/* Forgets the claims of the shard that were not believed: its next answer says which there are. */
+void owners_forget_claims(struct slot_owners *owners, const char *shard);
 /* Frees the names of shards that own no slot, if there are more than so many names: another shard may name ever new ones. */
 void owners_forget_names(struct slot_owners *owners, unsigned limit);
 

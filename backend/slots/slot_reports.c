@@ -56,14 +56,16 @@ void owners_forget_names(struct slot_owners *owners, unsigned limit)
         return;
     uint16_t *numbers = calloc(UINT16_MAX, sizeof *numbers);
     CHECK(numbers);
-    uint16_t *const lists[] = {owners->owner, owners->doubts.rival, owners->doubts.teller};
-    for (unsigned i = 0; i < 3 * SLOT_COUNT; i++)
+    uint16_t *const lists[] = {owners->owner, owners->doubts.rival, owners->doubts.teller,
+                               owners->doubts.claimant};
+    enum { NUMBERS = sizeof lists / sizeof *lists * SLOT_COUNT };
+    for (unsigned i = 0; i < NUMBERS; i++)
         if (lists[i / SLOT_COUNT][i % SLOT_COUNT])
             numbers[lists[i / SLOT_COUNT][i % SLOT_COUNT] - 1] = 1;
     for (size_t i = 0; i < owners->others_count; i++) /* list_leaving borrows names */
         numbers[owners_name_index(owners, bytes_of(owners->others[i].name))] = 1;
     shard_names_keep(&owners->names, numbers);
-    for (unsigned i = 0; i < 3 * SLOT_COUNT; i++) {
+    for (unsigned i = 0; i < NUMBERS; i++) {
         uint16_t *number = &lists[i / SLOT_COUNT][i % SLOT_COUNT];
         *number = *number ? numbers[*number - 1] : 0;
     }
@@ -142,6 +144,8 @@ static void believe_owner(struct slot_owners *owners, uint16_t slot,
     owners->has_learned |= report->epoch > owners->epoch[slot];
     owners->owner[slot] = (uint16_t)(owners_name_index(owners, report->owner) + 1);
     owners->epoch[slot] = report->epoch;
+    if (owners->doubts.claim_epoch[slot] <= report->epoch)
+        owners->doubts.claimant[slot] = 0;
     slot_set_put(&owners->claimed, slot, is_own_report(report) && !report->is_durable);
     slot_set_put(&owners->doubts.doubtful, slot, belief == DOUBTFUL);
 }
@@ -208,6 +212,27 @@ static void learn_rival(struct slot_owners *owners, uint16_t slot, struct owner_
     }
 }
 
+/* Notes that the speaker's claim of a slot was not believed. The highest epoch that can be told is no honest one. Of two such claims the one
+ * with the higher epoch stays. */
+static void note_claim(struct slot_owners *owners, uint16_t slot, struct owner_report *report)
+{
+    struct owner_doubts *doubts = &owners->doubts;
+    report->is_refused = true;
+    if (report->epoch == EPOCH_TOLD_MAX ||
+        (doubts->claimant[slot] && report->epoch < doubts->claim_epoch[slot]))
+        return;
+    doubts->claimant[slot] = (uint16_t)(owners_name_index(owners, report->owner) + 1);
+    doubts->claim_epoch[slot] = report->epoch;
+}
+
+void owners_forget_claims(struct slot_owners *owners, const char *shard)
+{
+    const uint16_t claimant = (uint16_t)(owners_name_index(owners, bytes_of(shard)) + 1);
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (owners->doubts.claimant[slot] == claimant)
+            owners->doubts.claimant[slot] = 0;
+}
+
 static void learn_owner(struct slot_owners *owners, uint16_t slot, struct owner_report *report)
 {
     if (is_owned_state(slot_table_state(owners_table(owners), slot))) {
@@ -219,8 +244,8 @@ static void learn_owner(struct slot_owners *owners, uint16_t slot, struct owner_
         enum belief belief = belief_in(owners, slot, report);
         if (belief != NOT_BELIEVED)
             believe_owner(owners, slot, report, belief);
-        else
-            report->is_refused |= is_own_report(report) && report->epoch > owners->epoch[slot];
+        else if (is_own_report(report) && report->epoch > owners->epoch[slot])
+            note_claim(owners, slot, report);
     }
 }
 

@@ -8,7 +8,7 @@ from support.cluster import Cluster, slot_of
 from support.damage import damage_string
 from support.frame_gate import MOVE_ACTIVATE, MOVE_END, FrameGate
 from support.harness import Suite, check, check_equal, patience, wait_for
-from support.moves import fields, shard_lines, wait_settled
+from support.moves import fields, forced_slots, shard_lines, wait_settled
 from support.resp import ReplyError
 
 suite = Suite(__doc__)
@@ -173,7 +173,7 @@ def _(run):
         reply = cluster.get(TARGET, 'GET', names[0])
         check(isinstance(reply, ReplyError) and str(reply).startswith('TRYAGAIN'), repr(reply))
         check(isinstance(cluster.get(TARGET, 'SCREE', 'OWNERS', 'FORCE'), ReplyError), 'FORCE without the acknowledgement')
-        wait_for(lambda: b'forced=0' not in cluster.get(TARGET, 'SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
+        wait_for(lambda: forced_slots(cluster.get(TARGET, 'SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')), 'FORCE')
         wait_for(lambda: cluster.get(TARGET, 'GET', MOVED[-1]) is None or
                  not isinstance(cluster.get(TARGET, 'GET', MOVED[-1]), ReplyError), 'the slots to be owned')
         with cluster.partition(TARGET) as partition:
@@ -199,7 +199,7 @@ def _(run):
         cluster.backends[SOURCE].kill9()
         copying = [slots_of(line) for line in cluster.moves(TARGET) if line['state'] == 'copying']
         names = [name for name in MOVED if any(slot_of(name) in slots for slots in copying)]
-        wait_for(lambda: b'forced=0' not in cluster.get(TARGET, 'SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
+        wait_for(lambda: forced_slots(cluster.get(TARGET, 'SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')), 'FORCE')
         # two groups of slots were moving, and each becomes owned when its rows are deleted
         with cluster.partition(TARGET) as partition:
             wait_for(lambda: all(kind != '-' for kind, _ in partition.pipeline([('GET', name) for name in names])), 'the slots to be owned')

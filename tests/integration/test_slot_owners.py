@@ -8,7 +8,7 @@ import time
 
 from support.cluster import Backend, Cluster, slot_of
 from support.harness import Suite, check, check_equal, wait_for
-from support.moves import wait_settled
+from support.moves import forced_slots, wait_settled
 from support.resp import Connection, ReplyError
 from support.slots_liar import SlotsLiar
 
@@ -39,6 +39,14 @@ def error_of(connection, *words):
     reply = connection.get(*words)
     check(isinstance(reply, ReplyError), '%r: %r is no error' % (words, reply))
     return str(reply)
+
+
+def forced(partition):
+    return forced_slots(partition.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS'))
+
+
+def wait_forced(partition):
+    wait_for(lambda: forced(partition), 'FORCE')
 
 
 @suite.case('shards claim the slots of the first map, know the owners of the others, and keep both over restarts')
@@ -188,7 +196,7 @@ def _(run):
             epoch = b'peers_map_epoch:%d\r' % cluster.epoch
             with cluster.partition(1) as second:
                 wait_for(lambda: epoch in second.get('INFO', 'peers'), 'the backend to have read the map')
-                wait_for(lambda: b'forced=0' not in second.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
+                wait_forced(second)
                 wait_for(lambda: ('10922-16383', 'b1p0') in owners(second), 'the claimed slots')
                 check_equal(second.get('SET', lost, 'new'), b'OK')
         cluster.backends[2].start()
@@ -223,7 +231,7 @@ def forced_and_back(cluster, back, forced, slots, old_map=str, new_map=str):
     write_map(cluster, new_map(cluster.shards_text(slots)))
     for taker, taken in forced.items():
         with cluster.partition(taker) as partition:
-            wait_for(lambda: b'forced=0' not in partition.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
+            wait_forced(partition)
             wait_for(lambda: taken in dict(owners(partition)), 'the claimed slots')
         with cluster.partition(0) as first:
             wait_for(lambda: (taken, 'b%dp0' % taker) in owners(first, here=taker == 0), 'the first shard to believe the claim')
@@ -257,6 +265,61 @@ def _(run):
     with Cluster(backends=4, partitions=1, linked=True, slots=['0-5460', '5461-10921', '10922-16383', '']) as cluster:
         forced_and_back(cluster, 2, {3: '10922-16383'}, ['0-5460', '5461-10921', '', '10922-16383'],
                         old_map=without(3), new_map=without(2))
+
+
+QUARTERS = ['0-4095', '4096-8191', '8192-12287', '12288-16383']
+LAST = QUARTERS[3]
+
+
+def wait_epoch(cluster, partition):
+    line = b'peers_map_epoch:%d\r' % cluster.epoch
+    wait_for(lambda: line in partition.get('INFO', 'peers'), 'the backend to have read the map')
+
+
+def forced_beside_paused(cluster, second, third):
+    """The last of four shards is lost. While the third is stopped, a map gives its slots to the second, which is forced to claim them."""
+    wait_for(lambda: len(owners(third, here=False)) == 3, 'the other owners')
+    cluster.backends[3].kill9()
+    cluster.backends[2].pause()
+    cluster.write_shards([QUARTERS[0], '4096-8191 12288-16383', QUARTERS[2], ''])
+    wait_epoch(cluster, second)
+    wait_forced(second)
+    wait_for(lambda: (LAST, 'b1p0') in owners(second), 'the claimed slots')
+
+
+@suite.case('FORCE leaves the slots that a connected shard has claimed by an older map; it gives them away by a move')
+def _(run):
+    with Cluster(backends=4, partitions=1, linked=True, slots=QUARTERS) as cluster, cluster.connect() as client:
+        with cluster.partition(1) as second, cluster.partition(2) as third:
+            forced_beside_paused(cluster, second, third)
+            key = next(key for key in ('key:%d' % i for i in range(1000)) if slot_of(key) >= 12288)
+            check_equal(second.get('SET', key, 'kept'), b'OK')
+            check_equal(second.get('SCREE', 'MOVES', 'PAUSE'), [b'partition=0 paused=1'])
+            cluster.write_shards([QUARTERS[0], QUARTERS[1], '8192-16383', ''])
+            cluster.backends[2].resume()
+            wait_epoch(cluster, third)
+            wait_for(lambda: forced(third) is not None, 'FORCE to be possible')
+            check_equal(forced(third), 0)
+            check_equal(owners(third), [(QUARTERS[2], 'b2p0')])
+            check_equal(second.get('SCREE', 'MOVES', 'RESUME'), [b'partition=0 paused=0'])
+            wait_for(lambda: (LAST, 'b2p0') in owners(third), 'the slots to move')
+            check_equal(client.get('GET', key), b'kept')
+
+
+@suite.case('of two shards that are forced by two maps, and do not hear each other, the one of the newer map keeps the slots')
+def _(run):
+    with Cluster(backends=4, partitions=1, linked=True, slots=QUARTERS) as cluster:
+        with cluster.partition(1) as second, cluster.partition(2) as third:
+            forced_beside_paused(cluster, second, third)
+            cluster.backends[1].pause()
+            cluster.write_shards([QUARTERS[0], QUARTERS[1], '8192-16383', ''])
+            cluster.backends[2].resume()
+            wait_epoch(cluster, third)
+            wait_forced(third)
+            wait_for(lambda: (LAST, 'b2p0') in owners(third), 'the claimed slots')
+            cluster.backends[1].resume()
+            wait_for(lambda: owners(second) == [(QUARTERS[1], 'b1p0')], 'the shard of the older map to give the slots up')
+            check_equal(owners(third), [(QUARTERS[2], 'b2p0'), (LAST, 'b2p0')])
 
 
 # ---- a shard that lies ----------------------------------------------------------------------------------------------
@@ -315,7 +378,7 @@ def _(run):
             check_equal((owners(first), owners(second)), ([('5461-10921', 'b0p0')], [('0-5460', 'b1p0')]))
             cluster.backends[2].kill9()
             cluster.write_shards(['5461-10921', '0-5460 10922-16383', ''])
-            wait_for(lambda: b'forced=0' not in second.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
+            wait_forced(second)
             wait_for(lambda: ('10922-16383', 'b1p0') in owners(second), 'the claimed slots')
             check_equal(second.get('SET', keys[2], 'new'), b'OK')
             wait_for(lambda: ('10922-16383', 'b1p0') in owners(first, here=False), 'the other shard to believe it')

@@ -13,6 +13,11 @@ def fields(line):
     return dict(word.split('=', 1) for word in line.decode().split(' ') if '=' in word)
 
 
+def forced_slots(reply):
+    """The number of slots that a shard takes from lost ones; None: it cannot say yet, because others have not answered."""
+    return None if isinstance(reply, ReplyError) else int(fields(reply[0])['forced'])
+
+
 def shard_lines(connection):
     """The lines of SCREE MOVES: the first one is of the partition, each further one of a move."""
     return [fields(line) for line in connection.get('SCREE', 'MOVES')]
