@@ -20,7 +20,7 @@
 
 #include <stdio.h>
 
-enum { LOAD_TIMEOUT_MS = 500, ERROR_MAX = 512, RDB_OPCODE_FUNCTION = 245 };
+enum { ERROR_MAX = 512, RDB_OPCODE_FUNCTION = 245 };
 
 /* ---- rows ---- */
 
@@ -124,7 +124,7 @@ void cmd_function_load(struct call *call)
         call_errorf(call, "ERR Library '%s' already exists", name);
         return;
     }
-    struct library *library = library_load(scripts, code, LOAD_TIMEOUT_MS, error, sizeof error);
+    struct library *library = library_load(scripts, code, LIBRARY_LOAD_MS, error, sizeof error);
     if (!library || !library_add(scripts, library, replace, error, sizeof error)) {
         if (library)
             library_free(scripts, library);
@@ -249,7 +249,7 @@ static bool read_library(struct call *call, struct bytes code, struct library **
         return false;
     }
     struct scripts *scripts = scripts_of(call->session);
-    struct library *library = library_load(scripts, code, LOAD_TIMEOUT_MS, error, size);
+    struct library *library = library_load(scripts, code, LIBRARY_LOAD_MS, error, size);
     if (!library)
         return false;
     if (!has_own_functions(call, library, *list, error, size)) {

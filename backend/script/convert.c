@@ -1,7 +1,8 @@
 /*
  * convert.c - RESP to Lua and back: https://redis.io/docs/latest/develop/programmability/lua-api/#data-type-conversion
  *
- * Tables are read without metamethods, so a script's metatables do not change its reply.
+ * Tables are read without metamethods, so a script's metatables do not change its reply. Each value and each field that is counted is work
+ * (vm_spend): tables may contain each other, so a small script can make a reply that takes very long.
  */
 #include "backend/script/vm.h"
 
@@ -12,7 +13,7 @@
 
 #include <stdlib.h>
 
-enum { STACK_NEEDED = 8, REPLY_STACK = 4, REPLY_VALUES_MAX = 8 << 20 };
+enum { VALUE_WORK = 10, STACK_NEEDED = 8, REPLY_STACK = 4, REPLY_VALUES_MAX = 8 << 20 };
 
 static void set_text_field(lua_State *lua, const char *field, struct bytes text)
 {
@@ -135,6 +136,7 @@ static void push_scalar(lua_State *lua, const struct resp_value *value)
 static void convert_value(lua_State *lua, struct bytes frame, size_t *pos)
 {
     struct resp_value value;
+    vm_spend(lua, VALUE_WORK);
     luaL_checkstack(lua, STACK_NEEDED, "reply");
     if (!resp_value_next(frame, pos, &value)) {
         lua_pushboolean(lua, 0);
@@ -179,17 +181,23 @@ static struct bytes text_at(lua_State *lua, int index)
 static void reply_line(struct reply *reply, char type, struct bytes text)
 {
     out_write(reply->out, &type, 1);
-    for (size_t i = 0; i < text.len; i++)
-        out_write(reply->out, text.data[i] == '\r' || text.data[i] == '\n' ? " " : text.data + i,
-                  1);
+    for (size_t i = 0, end; i < text.len; i = end + 1) {
+        for (end = i; end < text.len && text.data[end] != '\r' && text.data[end] != '\n';)
+            end++;
+        out_write(reply->out, text.data + i, end - i);
+        if (end < text.len)
+            out_write(reply->out, " ", 1);
+    }
     out_write(reply->out, "\r\n", 2);
 }
 
 static void reply_pairs(lua_State *lua, struct script_run *run, bool is_map)
 {
     int64_t count = 0;
-    for (lua_pushnil(lua); lua_next(lua, -2); lua_pop(lua, 1))
+    for (lua_pushnil(lua); lua_next(lua, -2); lua_pop(lua, 1)) {
+        vm_spend(lua, 1);
         count++;
+    }
     if (is_map)
         reply_map(&run->call->reply, count);
     else
@@ -202,6 +210,10 @@ static void reply_pairs(lua_State *lua, struct script_run *run, bool is_map)
         convert_to_reply(lua, run);
         if (is_map)
             convert_to_reply(lua, run);
+        if (convert_is_too_long(run)) {
+            lua_pop(lua, 1);
+            return;
+        }
     }
 }
 
@@ -239,6 +251,7 @@ static void reply_list(lua_State *lua, struct script_run *run)
         lua_rawgeti(lua, -1, count + 1);
         more = !lua_isnil(lua, -1);
         lua_pop(lua, 1);
+        vm_spend(lua, 1);
     }
     reply_array(&run->call->reply, count);
     for (int i = 1; i <= count && !convert_is_too_long(run); i++) {
@@ -307,6 +320,7 @@ void convert_to_reply(lua_State *lua, struct script_run *run)
         return;
     }
     run->values++;
+    vm_spend(lua, VALUE_WORK);
     if (!lua_checkstack(lua, REPLY_STACK)) {
         reply_error(reply, "ERR reached lua stack limit");
         lua_pop(lua, 1);

@@ -7,7 +7,6 @@
 #include "backend/context/partition.h"
 #include "backend/script/vm.h"
 #include "shared/check.h"
-#include "shared/clock.h"
 #include "shared/shebang.h"
 #include "shared/table.h"
 
@@ -364,7 +363,7 @@ static int load_protected(lua_State *lua)
     return 0;
 }
 
-struct library *library_load(struct scripts *scripts, struct bytes code, uint64_t timeout_ms,
+struct library *library_load(struct scripts *scripts, struct bytes code, uint64_t limit_ms,
                              char *error, size_t size)
 {
     char name[LIBRARY_NAME_MAX];
@@ -387,13 +386,12 @@ struct library *library_load(struct scripts *scripts, struct bytes code, uint64_
     library->code_len = code.len;
     vm_count(vm, (ptrdiff_t)code.len);
     vm->loading = library;
-    vm->load_until_us = timeout_ms ? clock_mono_us() + timeout_ms * 1000 : 0;
+    vm_load_begin(vm, limit_ms * 1000);
     vm_show_globals(vm, true);
     bool good = vm_protect(vm, load_protected, &load, error, size) && !load.failed;
     vm_show_globals(vm, false);
     vm->loading = NULL;
-    vm->load_until_us = 0;
-    vm_hook(vm);
+    vm_load_end(vm);
     lua_settop(vm->lua, 0);
     scripts_make_room(scripts, SCRIPT_FUNCTION);
     if (good && !library->functions) {

@@ -13,7 +13,11 @@
 #include "backend/storage/overlay.h"
 #include "shared/log.h"
 
-enum { ERROR_MAX = 512 };
+enum {
+    ERROR_MAX = 512,
+    STORED_LOAD_MS =
+        4 * LIBRARY_LOAD_MS /* its code may do more than when it was new: names of objects differ */
+};
 
 /* Lower bound of the rows of the namespace's libraries. */
 static struct bytes first_row(struct arena *arena, struct bytes name)
@@ -32,17 +36,31 @@ void functions_delete_rows(struct partition *partition, struct bytes name)
                          behind_rows(&partition->running.arena, name));
 }
 
-static void load_row(struct scripts *scripts, struct bytes code)
+/* Has an earlier call, which had to end before all libraries were loaded, loaded this one? */
+static bool is_loaded_already(const struct scripts *scripts, struct bytes code)
+{
+    char name[LIBRARY_NAME_MAX];
+    char error[ERROR_MAX];
+    return library_name(code, name, error, sizeof error) && library_find(scripts, bytes_of(name));
+}
+
+/* ERR_OVER: the call must end. */
+static int load_row(struct partition *partition, struct scripts *scripts, struct bytes code)
 {
     char error[ERROR_MAX];
-    struct library *library = library_load(scripts, code, 0, error, sizeof error);
+    if (is_loaded_already(scripts, code))
+        return OK;
+    struct library *library = library_load(scripts, code, STORED_LOAD_MS, error, sizeof error);
     if (library && library_add(scripts, library, false, error, sizeof error))
-        return;
+        return OK;
     if (library)
         library_free(scripts, library);
+    if (partition->running.budget.end)
+        return ERR_OVER;
     log_event(LOG_ERROR, "library_lost",
               "reason=\"a stored library cannot be loaded, so its functions are missing: %s\"",
               error);
+    return OK;
 }
 
 int functions_load(struct partition *partition, struct bytes name)
@@ -57,12 +75,9 @@ int functions_load(struct partition *partition, struct bytes name)
     overlay_iter_seek_first(iter);
     int err = overlay_iter_valid(iter) && partition->running.busy_error ? ERR_NOT_FOUND : OK;
     for (; err == OK && overlay_iter_valid(iter); overlay_iter_next(iter))
-        load_row(scripts, overlay_iter_value(iter));
-    int read = overlay_iter_error(iter);
-    if (read != OK) {
-        err = read;
-        libraries_forget(scripts); /* the next attempt loads all libraries again */
-    }
+        err = load_row(partition, scripts, overlay_iter_value(iter));
+    if (err == OK) /* the next attempt goes on with the libraries that are missing */
+        err = overlay_iter_error(iter);
     overlay_iter_free(iter);
     arena_fini(&arena);
     functions_set_loaded(scripts, err == OK);

@@ -184,7 +184,7 @@ void run_script(const struct run_start *start)
     cjson_reset(vm);
     begin_run(run);
     if (!vm_protect(vm, run_protected, (void *)start, error, sizeof error))
-        call_error_text(run->call, error);
+        call_error_text(run->call, run->end == SCRIPT_GOES_ON ? error : run_end_text(run));
     lua_settop(vm->lua, 0);
     scratch_trim(vm);
     keep_or_roll_back(run);

@@ -90,13 +90,27 @@ static void check_run(lua_State *lua, struct script_run *run)
         (void)run_break(lua);
 }
 
+/* Has the code that is loaded or compiled used too much time, or must the call end that loads it? If the call is slow, others are served,
+ * and their time is not counted. */
+static bool must_end_load(struct script_vm *vm)
+{
+    const uint64_t now_us = clock_thread_us();
+    const bool is_late = now_us > vm->load_until_us;
+    struct call_budget *budget = vm->load_budget;
+    if (!budget)
+        return is_late;
+    budget->memory.on_work(&budget->memory, BUDGET_WORK_SLICE);
+    vm->load_until_us += clock_thread_us() - now_us;
+    return is_late || budget->end;
+}
+
 void run_check(lua_State *lua)
 {
     struct script_vm *vm = vm_of(lua);
     vm->spent = 0;
     if (vm->scripts->set->running)
         check_run(lua, vm->scripts->set->running);
-    else if (vm->load_until_us && clock_mono_us() > vm->load_until_us) {
+    else if (vm->load_until_us && must_end_load(vm)) {
         const char *text =
             vm->loading ? "ERR FUNCTION LOAD timeout" : "ERR compiling took too long";
         lua_sethook(lua, run_hook, LUA_MASKLINE, 0);

@@ -117,7 +117,8 @@ struct library {
 };
 
 /* Loads the libraries of the namespace from its rows in CF_SYSTEM, unless they are loaded. ERR_STORE: the rows cannot
- * be read. ERR_NOT_FOUND: they are not loaded, and cannot be loaded while a script runs. */
+ * be read. ERR_NOT_FOUND: they are not loaded, and cannot be loaded while a script runs. ERR_OVER: the running call has used its time; the
+ * next one goes on. */
 int functions_load(struct partition *partition, struct bytes name);
 bool functions_are_loaded(const struct scripts *scripts);
 void functions_set_loaded(struct scripts *scripts, bool is_loaded);
@@ -133,8 +134,10 @@ struct function *function_find(const struct scripts *scripts, struct bytes name)
 enum { LIBRARY_NAME_MAX = 256 };
 /* Reads the name in the first line of a library's code; false and a reason when there is none. */
 bool library_name(struct bytes code, char name[LIBRARY_NAME_MAX], char *error, size_t size);
-/* Loads a library without listing it. NULL: the reason, with its error code, is in error[size]. */
-struct library *library_load(struct scripts *scripts, struct bytes code, uint64_t timeout_ms,
+enum { LIBRARY_LOAD_MS = 500 }; /* CPU time that a new library may use */
+/* Loads a library without listing it. NULL: the reason, with its error code, is in error[size]; it may be that the running call must end
+ * (budget.h). */
+struct library *library_load(struct scripts *scripts, struct bytes code, uint64_t limit_ms,
                              char *error, size_t size);
 void library_free(struct scripts *scripts, struct library *library);
 /* Adds a library to the list; `replace`: removes an old library of this name. False and a reason: names collide. */

@@ -5,7 +5,6 @@
 #include "backend/context/partition.h"
 #include "backend/script/vm.h"
 #include "shared/check.h"
-#include "shared/clock.h"
 #include "shared/digest.h"
 #include "shared/shebang.h"
 
@@ -176,10 +175,9 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
     if (vm->used > vm->max / 2)
         drop_cached_scripts(scripts); /* generated scripts would fill the memory */
     struct lookup lookup = {.vm = vm, .sha = sha, .body = body, .given = given, .flags = flags};
-    vm->load_until_us = clock_mono_us() + COMPILE_TIMEOUT_US;
+    vm_load_begin(vm, COMPILE_TIMEOUT_US);
     bool is_done = vm_protect(vm, compile, &lookup, error, sizeof error);
-    vm->load_until_us = 0;
-    vm_hook(vm);
+    vm_load_end(vm);
     scripts_make_room(scripts, SCRIPT_EVAL);
     if (!is_done) {
         call_error_text(call, error);

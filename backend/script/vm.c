@@ -7,6 +7,7 @@
 #include "backend/context/partition.h"
 #include "backend/script/script.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -142,6 +143,19 @@ void vm_show_globals(struct script_vm *vm, bool is_loading)
     lua_rawgeti(lua, LUA_REGISTRYINDEX, is_loading ? vm->loading_ref : vm->globals_ref);
     lua_setfield(lua, -2, "__index");
     lua_pop(lua, 2);
+}
+
+void vm_load_begin(struct script_vm *vm, uint64_t limit_us)
+{
+    vm->load_until_us = clock_thread_us() + limit_us;
+    vm->load_budget = &vm->scripts->set->partition->running.budget;
+}
+
+void vm_load_end(struct script_vm *vm)
+{
+    vm->load_until_us = 0;
+    vm->load_budget = NULL;
+    vm_hook(vm);
 }
 
 void vm_hook(struct script_vm *vm)

@@ -17,6 +17,7 @@
 #include <lua.h>
 #include <lualib.h>
 
+struct call_budget;
 struct cjson_settings;
 
 struct script_vm {
@@ -25,15 +26,16 @@ struct script_vm {
     size_t used;
     size_t max;
     enum script_kind kind;
-    int handler_ref;              /* the error handler */
-    int globals_ref;              /* real globals */
-    int proxy_ref;                /* proxy of the globals, for scripts */
-    int loading_ref;              /* for functions: globals while a library is loaded */
-    int scripts_ref;              /* for scripts: SHA-1 → {function, flags} */
-    struct library *loading;      /* library to which register_function adds */
-    uint64_t load_until_us;       /* 0: no limit */
-    size_t spent;                 /* work since the clock was last read; see vm_spend */
-    struct cjson_settings *cjson; /* settings of the module that all scripts use */
+    int handler_ref;         /* the error handler */
+    int globals_ref;         /* real globals */
+    int proxy_ref;           /* proxy of the globals, for scripts */
+    int loading_ref;         /* for functions: globals while a library is loaded */
+    int scripts_ref;         /* for scripts: SHA-1 → {function, flags} */
+    struct library *loading; /* library to which register_function adds */
+    uint64_t load_until_us;  /* CPU time of the thread; 0: no limit. vm_load_begin sets it */
+    struct call_budget *load_budget; /* of the call that loads or compiles; NULL: none */
+    size_t spent;                    /* work since the clock was last read; see vm_spend */
+    struct cjson_settings *cjson;    /* settings of the module that all scripts use */
     struct {
         char *data;
         size_t len;
@@ -144,6 +146,10 @@ struct run_start {
 bool script_may_begin(struct call *call, uint32_t flags);
 /* Runs the script or function and replies its result. */
 void run_script(const struct run_start *start);
+/* Code that runs from now on, to compile a script or to load a library, may use so much CPU time, and no more than the running call may
+ * use (budget.h). While the call is slow, others are served. */
+void vm_load_begin(struct script_vm *vm, uint64_t limit_us);
+void vm_load_end(struct script_vm *vm);
 /* Restores the hook of the state, which the end of a too slow library load has replaced. */
 void vm_hook(struct script_vm *vm);
 /* lua_Hook */

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input input = {data, size};
     if (!vm)
         vm = vm_new(&scripts, MEMORY_MAX, SCRIPT_EVAL);
-    vm->load_until_us = clock_mono_us() + TIME_US;
+    vm->load_until_us = clock_thread_us() + TIME_US;
     (void)vm_protect(vm, run, &input, error, sizeof error);
     vm_hook(vm);
     CHECK(vm->used <= MEMORY_MAX);

@@ -9,7 +9,7 @@ import time
 
 from support.cluster import Cluster, Oracle, binary, is_sanitized, metric
 from support.harness import Suite, check, check_equal, patience, wait_for
-from support.resp import Connection
+from support.resp import Connection, ReplyError
 from support.slow import Background, text, wait_busy, wait_free
 
 MB = 1 << 20
@@ -409,6 +409,39 @@ def _(run):
             got = text(client.get('FUNCTION', 'RESTORE', libraries))
             check(b'command-time-limit' in got, 'RESTORE: %r' % got)
             check_equal(client.get('FUNCTION', 'LIST'), [], 'the libraries')
+
+
+def library(name, loop):
+    return '#!lua name=%s\n%s redis.register_function("%s", function() return 1 end)' % (name, loop, name)
+
+
+@suite.case('stored libraries that take long to load do not hold a shard: a command that loads them ends at command-time-limit, and the next one goes on')
+def _(run):
+    names = [b'l%02d' % i for i in range(20)]
+    with partition() as cluster:
+        backend = cluster.backends[0]
+
+        def log_in():
+            client = cluster.partition(0)
+            check_equal(text(client.get('CONFIG', 'SET', 'command-time-limit', '50ms')), b'OK')
+            for words in (('SCREE', 'AUTH', cluster.secret), ('SCREE', 'USE', 'tenant', '0')):
+                check_equal(text(client.get(*words)), b'OK')
+            return client
+        client = log_in()
+        for name in names:
+            check_equal(client.get('FUNCTION', 'LOAD', library(name.decode(), 'for _ = 1, 2000000 do end')), name, 'LOAD')
+        backend.kill9()
+        backend.start()
+        client = log_in()
+        replies = []
+
+        def is_loaded():
+            replies.append(client.get('FUNCTION', 'LIST'))
+            return not isinstance(replies[-1], ReplyError)
+        wait_for(is_loaded, 'the libraries')
+        check(len(replies) > 1 and b'command-time-limit' in text(replies[0]), 'the first reply: %r' % replies[0])
+        check_equal(sorted(row[1] for row in replies[-1]), names)
+        check_equal([client.get('FCALL', name, '0') for name in names], [1] * len(names))
 
 
 @suite.case('a command that gets no CPU for a time is not ended by command-time-limit')

@@ -336,6 +336,26 @@ def _(run):
         client.close()
 
 
+IN_ITSELF = 'local m, t = {}, {} for i = 1, 300000 do m[i] = t end redis.setresp(3) '
+
+
+@suite.case('a reply with big tables inside each other is ended when the script is over its limit, and others get BUSY until then')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': NO_LIMIT}) as cluster:
+        client, address = set_up(cluster)
+        for build in (IN_ITSELF + 't.map = m return t', IN_ITSELF + 'm[300001] = m m[1] = m return m'):
+            slow = Background(address, 'EVAL', build, '0')
+            wait_busy(client)
+            check_equal(text(client.get('SCRIPT', 'KILL')), b'OK', 'KILL')
+            check(b'killed by user' in slow.finish(), build)
+        client.get('CONFIG', 'SET', 'command-time-limit', '200ms')
+        for build in (IN_ITSELF + 't.map = m return t', IN_ITSELF + 'for i = 1, 300000 do m[i] = m end return m'):
+            reply = text(client.get('EVAL', 'redis.call("set", "k", "v") ' + build, '0'))
+            check(isinstance(reply, bytes) and b'command-time-limit' in reply, '%s: %r' % (build, reply))
+        check_equal(client.get('EXISTS', 'k'), 0, 'what it wrote')
+        client.close()
+
+
 @suite.case('an ended script sends no message and no invalidation, and marks no watched key')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:

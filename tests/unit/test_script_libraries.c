@@ -104,7 +104,7 @@ static void strike_once(struct attack *attack)
 {
     char error[256];
     struct script_vm *vm = attack->vm;
-    vm->load_until_us = clock_mono_us() + TIME_US;
+    vm->load_until_us = clock_thread_us() + TIME_US;
     (void)vm_protect(vm, strike, attack, error, sizeof error);
     vm->load_until_us = 0;
     vm_hook(vm);
