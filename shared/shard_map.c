@@ -143,6 +143,25 @@ int shard_map_named(const struct shard_map *map, struct bytes name)
     return -1;
 }
 
+int shard_address_place(const struct shard *shard, struct bytes address)
+{
+    for (size_t n = 0; n < shard->address_count; n++)
+        if (bytes_equal(bytes_of(shard->addresses[n]), address))
+            return (int)n;
+    return -1;
+}
+
+void shard_map_put_first(struct shard_map *map, int shard, struct bytes address)
+{
+    char **addresses = map->shards[shard].addresses;
+    int place = shard_address_place(&map->shards[shard], address);
+    if (place <= 0)
+        return;
+    char *first = addresses[place];
+    memmove(addresses + 1, addresses, (size_t)place * sizeof *addresses);
+    addresses[0] = first;
+}
+
 bool shard_map_equal(const struct shard_map *a, const struct shard_map *b)
 {
     if (a->epoch != b->epoch || a->shard_count != b->shard_count ||

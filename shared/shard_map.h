@@ -18,6 +18,7 @@ enum {
     SHARD_COUNT_MAX = 1024,
     SHARD_NAME_MAX = 64,
     SHARD_NONE = 0xffff,
+    SHARD_ADDRESS_MAX = 255,
     SHARD_ADDRESSES_MAX = 5, /* in a shards.ini: of the copies of a shard */
 };
 
@@ -50,6 +51,10 @@ bool shard_name_valid(struct bytes name);
  * there are too many shards. */
 int shard_map_add(struct shard_map *map, struct bytes name);
 void shard_map_add_address(struct shard_map *map, int shard, struct bytes address);
+/* Moves one of the shard's addresses before the others, which stay in their order. Does nothing if it is none of them. */
+void shard_map_put_first(struct shard_map *map, int shard, struct bytes address);
+/* Its place among the shard's addresses, or -1. */
+int shard_address_place(const struct shard *shard, struct bytes address);
 /* Assigns slots first..last to the shard. False: *taken is a slot that already has an owner, and nothing was
  * assigned. */
 bool shard_map_claim(struct shard_map *map, int shard, unsigned first, unsigned last,

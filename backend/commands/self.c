@@ -21,8 +21,18 @@ static const char *shown_shard(const struct partition *partition)
                                        : peer_set_shard(partition->shards.peers);
 }
 
-/* SCREE SELF: names and values. The name of the shard is empty if no shard map has this partition's address. The last three say which
- * part the copy has in its group. */
+/* SCREE SELF LEADS: LEADER_FRAME is sent on this connection when this copy begins or ends to lead (shared/leading.h). */
+static bool hear_leader(struct call *call)
+{
+    bool hears = call->argc == 3 && bytes_is(call->argv[2], "leads");
+    if (call->argc > 2 && !hears)
+        call_error(call, ERR_SYNTAX);
+    call->session->login.hears_leader |= hears;
+    return call->argc == 2 || hears;
+}
+
+/* SCREE SELF [LEADS]: names and values. The name of the shard is empty if no shard map has this partition's address. The last four say which
+ * part the copy has in its group (shared/leading.h). */
 void cmd_scree_self(struct call *call)
 {
     const struct partition *partition = call->partition;
@@ -31,6 +41,7 @@ void cmd_scree_self(struct call *call)
     char protocol[12];
     char oldest[12];
     char client[24];
+    char generation[12];
     char term[24];
     char address[PEER_ADDRESS_MAX + 1];
     const struct slot_figures figures = slot_figures_of(partition);
@@ -53,18 +64,23 @@ void cmd_scree_self(struct call *call)
         client,
         "role",
         partition->copies.is_closed ? "replica" : "leader",
+        "generation",
+        generation,
         "term",
         term,
         "leader",
         partition->copies.is_closed ? partition->copies.leader : address,
     };
-    enum { COUNT = sizeof fields / sizeof fields[0], OF_COPIES = 6 };
+    enum { COUNT = sizeof fields / sizeof fields[0], OF_COPIES = 8 };
     const int count = partition->copies.replica ? COUNT : COUNT - OF_COPIES;
+    if (!hear_leader(call))
+        return;
     (void)snprintf(owned, sizeof owned, "%u", figures.owned);
     (void)snprintf(orphaned, sizeof orphaned, "%u", figures.orphaned);
     (void)snprintf(protocol, sizeof protocol, "%d", PROXY_PROTOCOL);
     (void)snprintf(oldest, sizeof oldest, "%d", PROXY_PROTOCOL_OLDEST);
     (void)snprintf(client, sizeof client, "%" PRIu64, call->session->id);
+    (void)snprintf(generation, sizeof generation, "%" PRIu32, partition->copies.generation);
     (void)snprintf(term, sizeof term, "%" PRIu64, partition->copies.term);
     peering_address(partition, address, sizeof address);
     reply_array(&call->reply, count);

@@ -294,9 +294,10 @@ struct partition_copies {
     bool is_following;
     /* It follows, and is a copy of all data: clients that allow old data may read. */
     bool may_read;
-    uint64_t waits_ms;  /* monotonic: until then commands wait for a leader, while none is known */
-    uint64_t term;      /* of the batches that it writes */
-    const char *leader; /* the address of the copy that leads; empty: not known */
+    uint32_t generation; /* of its group; 0: it is of none */
+    uint64_t waits_ms;   /* monotonic: until then commands wait for a leader, while none is known */
+    uint64_t term;       /* of the batches that it writes */
+    const char *leader;  /* the address of the copy that leads; empty: not known */
     /* Reads again all that is cached from the store. False: it cannot be read. Set also without copies. */
     bool (*read_anew)(void *partition);
 };

@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/partition/founding.h"
+#include "backend/partition/leader_push.h"
 #include "backend/partition/replica_apply.h"
 #include "backend/partition/shards.h"
 #include "backend/session/pause.h"
@@ -70,6 +71,7 @@ static void begin_serving(struct partition *partition)
     log_event(LOG_WARN, "leadership_taken", "partition=%u term=%" PRIu64 " batches=%" PRIu64,
               partition->index, term, storage_committed(partition->storage));
     peering_configure(partition);
+    leader_push(partition);
     partition_resume(partition);
 }
 
@@ -145,7 +147,9 @@ void leadership_role(void *owner, const struct replica_role *role)
     leadership->role = *role;
     leadership->must_take_over = is_written_here;
     partition->copies.term = role->term;
+    partition->copies.generation = role->generation;
     partition->copies.leader = leadership->role.leader_address;
+    leader_push(partition);
     if (!partition->copies.is_closed)
         return;
     if (!is_written_here || role->phase == REPLICA_PHASE_SERVING)

@@ -26,6 +26,16 @@ static void drain_session(struct session *session)
     stream_send(session->stream);
 }
 
+void stopping_tell(struct partition *partition)
+{
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = link->next) {
+        struct session *session = container_of(link, struct session, link);
+        if (session->login.hears_stop)
+            drain_session(session);
+    }
+}
+
 void stopping_set_drained(struct partition *partition, bool is_drained)
 {
     if (partition->thread.is_undrained == !is_drained)

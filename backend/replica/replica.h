@@ -44,6 +44,7 @@ enum replica_phase {
 
 struct replica_role {
     enum replica_phase phase;
+    uint32_t generation; /* of its group; 0: it is of none */
     uint64_t term;
     uint64_t leader;                              /* its id; 0: not known */
     char leader_address[REPLICA_ADDRESS_MAX + 1]; /* empty: not known */

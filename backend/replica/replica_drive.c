@@ -202,7 +202,11 @@ static void tell_role(struct replica *replica, const struct consensus_update *up
         return;
     bool is_other_term = told->term != update->term;
     struct bytes address = replica_members_address(&replica->membership.now, update->leader);
-    *told = (struct replica_role){phase, update->term, update->leader, "", update->committed};
+    *told = (struct replica_role){.phase = phase,
+                                  .term = update->term,
+                                  .leader = update->leader,
+                                  .committed = update->committed,
+                                  .generation = replica->record.generation};
     memcpy(told->leader_address, address.data, address.len);
     replica->phase = phase;
     atomic_store(&replica->shown.phase, (int)phase);

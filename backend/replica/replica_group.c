@@ -27,7 +27,8 @@ void replica_group_set_phase(struct replica *replica, enum replica_phase phase)
 {
     replica->phase = phase;
     atomic_store(&replica->shown.phase, (int)phase);
-    replica->told.role = (struct replica_role){.phase = phase, .term = replica->record.term};
+    replica->told.role = (struct replica_role){
+        .phase = phase, .generation = replica->record.generation, .term = replica->record.term};
     replica_note_role(&replica->notes, &replica->told.role);
     replica_group_say(replica);
 }

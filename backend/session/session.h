@@ -84,6 +84,7 @@ struct session_login {
     bool follows_bounces; /* SCREE BOUNCES: the proxy sends requests that bounce to the owner */
     bool hears_stop;      /* SCREE STOPS: the proxy closes it after STOPPING_FRAME (stopping.h) */
     bool was_told;        /* STOPPING_FRAME was sent */
+    bool hears_leader;    /* SCREE SELF LEADS: LEADER_FRAME is sent when another copy leads */
     char *name;           /* name of the user; heap, NULL: "default" */
     const struct acl_user *user; /* cached by session_user */
     uint64_t epoch;              /* of the configuration snapshot in which `user` was found */

@@ -293,15 +293,17 @@ int64_t map_move_eta_s(const struct map_move *move)
 
 /* ---- text ---- */
 
-static void print_map_shard(const struct map_truth *truth, uint32_t shard, struct out *out)
+static void print_map_shard(const struct map_truth *truth, uint32_t shard,
+                            const struct shard_map *map, struct out *out)
 {
     const struct shard *wish = &truth->wish->shards[shard];
+    const struct shard *found = &map->shards[shard];
     const struct map_shard *answer = &truth->shards[shard];
     out_printf(out,
                "shard_%s:address=%s,state=%s,map_epoch=%" PRIu64
                ",same_map=%s,owned=%u,wanted=%u,to_send=%" PRIu64 ",to_get=%" PRIu64
                ",paused=%s,settled=%s,drained=%s,reason=\"%s\"\r\n",
-               wish->name, wish->address_count ? wish->addresses[0] : "",
+               wish->name, found->address_count ? found->addresses[0] : "",
                answer->has_owners ? "up" : "silent", answer->map_epoch,
                map_truth_same_map(truth, shard) ? "yes" : "no", answer->owned, wish->slot_count,
                answer->to_send, answer->to_get, answer->is_paused ? "yes" : "no",
@@ -358,7 +360,7 @@ static void print_drained(const struct map_truth *truth, struct out *out)
     out_printf(out, "\r\n");
 }
 
-void map_truth_print(const struct map_truth *truth, struct out *out)
+void map_truth_print(const struct map_truth *truth, const struct shard_map *map, struct out *out)
 {
     char reason[MAP_REASON_MAX];
     struct map_change change = map_change_find(truth->owners, truth->wish);
@@ -375,7 +377,7 @@ void map_truth_print(const struct map_truth *truth, struct out *out)
                change.slots - change.unknown, change.unknown, truth->twice, truth->moves_count);
     print_drained(truth, out);
     for (uint32_t i = 0; i < truth->wish->shard_count; i++)
-        print_map_shard(truth, i, out);
+        print_map_shard(truth, i, map, out);
     print_removed(truth, out);
     print_change(&change, out);
     for (size_t i = 0; i < truth->moves_count; i++)

@@ -80,5 +80,6 @@ bool map_truth_settled(const struct map_truth *truth, char reason[MAP_REASON_MAX
 bool map_truth_drained(const struct map_truth *truth, uint32_t shard);
 /* Seconds that a move still takes at its present rate; -1: not known. */
 int64_t map_move_eta_s(const struct map_move *move);
-/* The lines of SCREE MAP STATUS, "name:value\r\n". */
-void map_truth_print(const struct map_truth *truth, struct out *out);
+/* The lines of SCREE MAP STATUS, "name:value\r\n". `map` has the shards of the wish as its first ones, and the addresses that are
+ * shown. */
+void map_truth_print(const struct map_truth *truth, const struct shard_map *map, struct out *out);

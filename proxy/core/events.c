@@ -89,6 +89,7 @@ const char *event_kind_name(enum event_kind kind)
         [EVENT_RELOAD_REFUSED] = "reload-refused",
         [EVENT_MAP_CHANGED] = "map-changed",
         [EVENT_ROUTES_LEARNED] = "routes-learned",
+        [EVENT_LEADER_FOUND] = "leader-found",
         [EVENT_SHARD_DOWN] = "shard-down",
         [EVENT_SHARD_UP] = "shard-up",
         [EVENT_MEMORY_FULL] = "memory-full",

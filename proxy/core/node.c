@@ -20,6 +20,7 @@ struct node *node_new(const struct proxy_worker *worker, const struct shard *sha
     node->address = strdup(shard->addresses[0]);
     CHECK(node->name);
     CHECK(node->address);
+    node->has_copies = shard->address_count > 1;
     list_init(&node->spare);
     list_init(&node->waiting_to_open);
     fair_queue_init(&node->across);

@@ -20,6 +20,7 @@ struct node_outage {
     /* Until then requests wait for the shard; monotonic. 0: it is reachable, or was not tried yet. */
     uint64_t hold_until_ms;
     bool is_restarting; /* the shard has sent STOPPING_FRAME */
+    bool is_leaderless; /* its copy has said that it does not lead */
     bool is_silent;     /* it has not answered a request within upstream-timeout */
 };
 
@@ -45,9 +46,10 @@ struct node {
     /* connections for requests with keys on several shards, by namespace; clients wait by links.full. pool_across() */
     struct fair_queue across;
     struct node_outage outage;
-    uint32_t index;    /* in the map; meaningless once is_removed */
-    bool is_removed;   /* the shard is no longer in the map */
-    bool is_owner;     /* it serves only slots that it owns, and bounces others (SCREE SELF) */
+    uint32_t index;  /* in the map; meaningless once is_removed */
+    bool is_removed; /* the shard is no longer in the map */
+    bool has_copies; /* the shard has several addresses, and the leader's may be another one soon */
+    bool is_owner;   /* it serves only slots that it owns, and bounces others (SCREE SELF) */
     uint64_t down_ms;  /* when it was first seen to be unreachable; monotonic, 0: it is reachable */
     bool said_busy;    /* the PING at busy_ms was answered BUSY */
     uint32_t busy_ms;  /* when said_busy was set; low bits of the loop's time */

@@ -59,6 +59,7 @@ struct proxy {
     struct proxy_tenants tenants;
     struct refusals *refusals; /* log of ACL refusals; any thread. users.h */
     struct proxy_routes routes;
+    struct leaders *leaders; /* NULL: not started. proxy/upstream/leaders.h */
     char run_id[41];
     uint64_t started_ms;            /* wall clock */
     _Atomic uint64_t scripts_epoch; /* incremented by each SCRIPT FLUSH; scripts.h */

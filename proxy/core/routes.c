@@ -17,9 +17,19 @@ struct route_shard {
     uint32_t slot_count;
 };
 
+/* The copy that leads a shard, as struct route_leader. */
+struct led_shard {
+    char *name;
+    char *address; /* NULL: not known */
+    uint32_t generation;
+    uint64_t term;
+};
+
 struct routes {
     pthread_mutex_t mutex;
     uint64_t version; /* counts changes */
+    struct led_shard *led;
+    size_t led_count;
     struct route_shard *shards;
     size_t count;
     uint16_t owner[SLOT_COUNT]; /* 1 + index in shards; 0: nothing was learned */
@@ -45,6 +55,11 @@ void routes_free(struct routes *routes)
     for (size_t i = 0; i < routes->count; i++)
         shard_fini(&routes->shards[i]);
     free(routes->shards);
+    for (size_t i = 0; i < routes->led_count; i++) {
+        free(routes->led[i].name);
+        free(routes->led[i].address);
+    }
+    free(routes->led);
     (void)pthread_mutex_destroy(&routes->mutex);
     free(routes);
 }
@@ -203,6 +218,88 @@ bool routes_forget(struct routes *routes, struct bytes name)
     return has_forgotten;
 }
 
+/* ---- leaders ---- */
+
+static struct led_shard *find_led(struct routes *routes, const char *name)
+{
+    for (size_t i = 0; i < routes->led_count; i++)
+        if (strcmp(routes->led[i].name, name) == 0)
+            return &routes->led[i];
+    return NULL;
+}
+
+/* The place of a shard whose leader may be known; a new one if there is none. */
+static struct led_shard *led_place(struct routes *routes, const char *name)
+{
+    struct led_shard *found = find_led(routes, name);
+    if (found)
+        return found;
+    struct led_shard *led = reallocarray(routes->led, routes->led_count + 1, sizeof *led);
+    CHECK(led);
+    routes->led = led;
+    led[routes->led_count] = (struct led_shard){.name = text_new(bytes_of(name))};
+    return &led[routes->led_count++];
+}
+
+/* A copy's own newest word counts, whatever it has said before. */
+static bool is_newer_leader(const struct led_shard *now, const struct route_leader *leader)
+{
+    if (!now->address || strcmp(now->address, leader->address) == 0)
+        return true;
+    return leader->generation != now->generation ? leader->generation > now->generation
+                                                 : leader->term > now->term;
+}
+
+bool routes_lead(struct routes *routes, const struct route_leader *leader)
+{
+    routes_lock(routes);
+    struct led_shard *led = led_place(routes, leader->shard);
+    bool is_leader = is_newer_leader(led, leader);
+    bool is_new = is_leader && (!led->address || strcmp(led->address, leader->address) != 0);
+    if (is_new) {
+        free(led->address);
+        led->address = text_new(bytes_of(leader->address));
+        routes->version++;
+    }
+    if (is_leader) {
+        led->generation = leader->generation;
+        led->term = leader->term;
+    }
+    routes_unlock(routes);
+    return is_new;
+}
+
+bool routes_has_leaders(struct routes *routes, const struct shard_map *wish)
+{
+    bool has_all = true;
+    routes_lock(routes);
+    for (size_t i = 0; i < wish->shard_count; i++) {
+        const struct led_shard *led = find_led(routes, wish->shards[i].name);
+        has_all &= wish->shards[i].address_count < 2 || (led && led->address);
+    }
+    routes_unlock(routes);
+    return has_all;
+}
+
+/* Forgets leaders whose address the map has not. */
+static void forget_leaders(struct routes *routes, const struct shard_map *map)
+{
+    routes_lock(routes);
+    for (size_t i = 0; i < routes->led_count; i++) {
+        struct led_shard *led = &routes->led[i];
+        int shard = shard_map_named(map, bytes_of(led->name));
+        if (!led->address ||
+            (shard >= 0 && shard_address_place(&map->shards[shard], bytes_of(led->address)) >= 0))
+            continue;
+        free(led->address);
+        *led = (struct led_shard){.name = led->name};
+        routes->version++;
+    }
+    routes_unlock(routes);
+}
+
+/* ---- shards that are removed ---- */
+
 void routes_forget_removed(struct routes *routes, const struct shard_map *before,
                            const struct shard_map *now)
 {
@@ -211,6 +308,8 @@ void routes_forget_removed(struct routes *routes, const struct shard_map *before
         if (shard_map_named(now, name) < 0)
             (void)routes_forget(routes, name);
     }
+    if (before != now)
+        forget_leaders(routes, now);
 }
 
 uint64_t routes_version(struct routes *routes)
@@ -296,6 +395,17 @@ static int place_in_map(struct merging *merging, const struct route_shard *shard
     return index;
 }
 
+/* The leader of a shard of shards.ini is its first address. */
+static void lead_shards(const struct merging *merging, const struct routes *routes)
+{
+    for (size_t i = 0; i < routes->led_count; i++) {
+        const struct led_shard *led = &routes->led[i];
+        int index = led->address ? merged_place(merging->names, led->name) : -1;
+        if (index >= 0)
+            shard_map_put_first(merging->map, index, bytes_of(led->address));
+    }
+}
+
 struct shard_map *routes_merge(struct routes *routes, struct shard_map *wish, uint64_t *version)
 {
     struct merging merging;
@@ -303,6 +413,7 @@ struct shard_map *routes_merge(struct routes *routes, struct shard_map *wish, ui
     struct shard_map *map = merging.map;
     routes_lock(routes);
     *version = routes->version;
+    lead_shards(&merging, routes);
     int *places = calloc(routes->count + 1, sizeof *places);
     CHECK(places);
     for (size_t i = 0; i < routes->count; i++)

@@ -1,9 +1,10 @@
 /*
- * routes.h - the owners of slots that backends have named in bounces, and the map by which requests are routed.
+ * routes.h - the owners of slots that backends have named in bounces, the copies that lead, and the map by which requests are routed.
  *
  *   shards.ini ──► the wish ──┐
  *                             ├─ routes_merge ──► map of the snapshot ──► all workers
- *   bounces ──► learned ──────┘  (a learned owner has precedence)
+ *   bounces ──► learned ──────┤  (a learned owner has precedence)
+ *   leaders.h ──► leaders ────┘  (the leader's address is the first of its shard)
  *
  * shards.ini is a wish: a slot's owner is the shard whose records say so (backend/slots/slot_owners.h). A proxy has the
  * wish at first, and learns from bounces where it is not true. Of two owners the one with the higher epoch counts, so what was
@@ -13,6 +14,10 @@
  *
  * A shard is believed about the slots that it was asked for, and about no others: what it says of the slots that the map gives to other
  * shards is left out. So one that is broken, or in other hands, can give away only its own slots.
+ *
+ * Of a shard with several addresses, requests go to the copy that says that it leads. Of two such copies that of the higher generation
+ * counts, then that of the higher term (shared/leading.h); so an old leader that has not heard of its successor gets no requests. A copy
+ * may correct what it has said itself. Until one has said so, the first address of shards.ini counts.
  *
  * Memory: 10 bytes per slot, and ROUTE_SHARDS_MAX shards.
  */
@@ -37,10 +42,23 @@ struct route_source {
  * too many shards. */
 bool routes_learn(struct routes *routes, const struct route_source *source,
                   const struct bounce *bounce, uint64_t *version);
+/* A copy says that it leads its shard. */
+struct route_leader {
+    const char *shard;
+    const char *address;
+    uint32_t generation;
+    uint64_t term;
+};
+
+/* True: requests for the shard go to another address now, in maps that are merged from now on. False: they do already, or a newer leader
+ * is known. The address counts as long as the wish has it. */
+bool routes_lead(struct routes *routes, const struct route_leader *leader);
+/* Has a copy of each shard with several addresses said that it leads? */
+bool routes_has_leaders(struct routes *routes, const struct shard_map *wish);
 /* Forgets what was learned about slots of this shard. True: something was forgotten. */
 bool routes_forget(struct routes *routes, struct bytes shard);
 /* Drops the routes to shards that `before` names and `now` does not: the operator has removed them, so their processes may be gone. If
- * one of them still owns slots, a bounce adds the route again. */
+ * one of them still owns slots, a bounce adds the route again. Leaders whose address `now` has not are forgotten, too. */
 void routes_forget_removed(struct routes *routes, const struct shard_map *before,
                            const struct shard_map *now);
 /* The map for requests, with a reference: `wish` itself if nothing else is known. */

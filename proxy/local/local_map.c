@@ -74,7 +74,7 @@ static void status_done(struct client *client, struct request *request, struct r
     struct out out;
     map_truth_add_all(truth, request);
     out_init(&out);
-    map_truth_print(truth, &out);
+    map_truth_print(truth, client->worker->snapshot->map, &out);
     reply_verbatim_out(reply, "txt", &out);
     out_clear(&out);
     map_truth_free(truth);

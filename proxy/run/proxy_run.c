@@ -12,6 +12,7 @@
 #include "proxy/run/worker_run.h"
 #include "proxy/status/admin.h"
 #include "proxy/status/status.h"
+#include "proxy/upstream/leaders.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
@@ -103,6 +104,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
 void proxy_free(struct proxy *proxy)
 {
     CHECK(!proxy->run);
+    leaders_free(proxy->leaders);
     snapshot_unref(proxy->snapshot);
     refusals_free(proxy->refusals);
     tenants_fini(&proxy->tenants);
@@ -229,6 +231,8 @@ void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
     log_set_level((enum log_level)snapshot->config.log_level);
     order_all(proxy, snapshot, 0);
     admin_publish(proxy);
+    if (proxy->leaders)
+        leaders_configure(proxy->leaders, snapshot);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH,
                snapshot->map->epoch); /* the workers have this map */
 }
@@ -251,6 +255,24 @@ static void publish_routes(struct task *task)
     proxy->routes.logged_ms = is_first ? now_ms : proxy->routes.logged_ms;
     note(proxy, EVENT_ROUTES_LEARNED, "%u slots are owned by other shards than shards.ini says",
          count);
+}
+
+/* leader_found_fn */
+static void take_leader(void *owner, const struct route_leader *leader)
+{
+    struct proxy *proxy = owner;
+    if (!routes_lead(proxy->routes.learned, leader))
+        return;
+    log_event(LOG_INFO, "leader_found", "shard=%s address=%s generation=%" PRIu32 " term=%" PRIu64,
+              leader->shard, leader->address, leader->generation, leader->term);
+    note(proxy, EVENT_LEADER_FOUND, "shard %s: %s", leader->shard, leader->address);
+    proxy_publish(proxy, snapshot_with_users(proxy->snapshot, acl_ref(proxy->snapshot->users)));
+}
+
+void proxy_find_leaders(struct proxy *proxy)
+{
+    proxy->leaders = leaders_new(proxy->loop, take_leader, proxy);
+    leaders_configure(proxy->leaders, proxy->snapshot);
 }
 
 bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error, size_t size)
@@ -530,6 +552,7 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
             watch_new(proxy->loop, proxy->snapshot->users_path, on_file_change, proxy);
     if (*config->admin)
         atomic_store(&proxy->status, status_new(proxy));
+    proxy_find_leaders(proxy);
     catch_up(proxy);
     return true;
 }
@@ -559,6 +582,7 @@ void proxy_stop(struct proxy *proxy)
              proxy->snapshot->config.drain_timeout_ms);
         free_watches(proxy->run);
         admin_end_checks(proxy);
+        leaders_stop(proxy->leaders);
     }
     order_all(proxy, NULL, again ? 0 : proxy->snapshot->config.drain_timeout_ms);
 }

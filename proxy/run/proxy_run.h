@@ -17,6 +17,10 @@ void proxy_free(struct proxy *proxy);
 /* Adds a worker on a loop of the caller. */
 struct proxy_worker *proxy_add_worker(struct proxy *proxy, struct loop *loop);
 
+/* Begins to ask the copies of shards with several addresses which of them lead, and to follow these: proxy_start does it. Until
+ * leaders_stop(proxy->leaders). */
+void proxy_find_leaders(struct proxy *proxy);
+
 /* Binds the addresses, starts the worker threads, watches the files. False: the reason is in error[size]. */
 bool proxy_start(struct proxy *proxy, char *error, size_t size);
 /* Begins to stop; loop_stop(proxy->loop) is called when all workers are done. */

@@ -6,13 +6,15 @@
 #include "proxy/core/node.h"
 #include "proxy/core/proxy.h"
 #include "proxy/core/request.h"
+#include "proxy/core/routes.h"
 #include "proxy/run/proxy_run.h"
 #include "proxy/run/worker_run.h"
+#include "proxy/upstream/leaders.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
 
-enum { STOP_POLL_MS = 5 };
+enum { POLL_MS = 5 };
 
 /* One measurement; `open` requests have no reply yet. */
 struct measuring {
@@ -21,6 +23,8 @@ struct measuring {
     struct loop *loop;
     struct timer *stop; /* ends the loop when the worker has stopped */
     struct timer *deadline;
+    struct timer *leaders; /* until copies that lead are known, or connect-timeout has passed */
+    uint64_t leaders_by_ms;
     uint32_t open;
     bool weighs;
 };
@@ -44,8 +48,10 @@ static void look_for_the_end(void *owner)
 static void finish(void *owner)
 {
     struct measuring *measuring = owner;
+    timer_stop(measuring->leaders);
+    leaders_stop(measuring->worker->proxy->leaders);
     proxy_worker_stop(measuring->worker, 0);
-    timer_start(measuring->stop, STOP_POLL_MS, STOP_POLL_MS);
+    timer_start(measuring->stop, POLL_MS, POLL_MS);
 }
 
 static void one_less(struct measuring *measuring)
@@ -174,6 +180,31 @@ static void ask_all(struct measuring *measuring)
     request_fan_out_each(request, commands, 3, asked);
 }
 
+/* ---- copies ---- */
+
+/* Asks the shards when it is known which of their copies lead; if that takes long, their first addresses. */
+static void look_for_leaders(void *owner)
+{
+    struct measuring *measuring = owner;
+    const struct proxy *proxy = measuring->worker->proxy;
+    if (!routes_has_leaders(proxy->routes.learned, proxy->snapshot->wish) &&
+        loop_mono_ms(measuring->loop) < measuring->leaders_by_ms)
+        return;
+    timer_stop(measuring->leaders);
+    shard_map_unref(measuring->figures->map);
+    measuring->figures->map = shard_map_ref(proxy->snapshot->map);
+    ask_all(measuring);
+}
+
+static void find_leaders(struct measuring *measuring, struct proxy *proxy)
+{
+    measuring->leaders = timer_new(measuring->loop, look_for_leaders, measuring);
+    measuring->leaders_by_ms =
+        loop_mono_ms(measuring->loop) + proxy->snapshot->config.upstream_connect_timeout_ms;
+    proxy_find_leaders(proxy);
+    timer_start(measuring->leaders, 0, POLL_MS);
+}
+
 /* ---- running ---- */
 
 static struct map_figures *figures_new(struct shard_map *map)
@@ -181,6 +212,7 @@ static struct map_figures *figures_new(struct shard_map *map)
     struct map_figures *figures = calloc(1, sizeof *figures);
     CHECK(figures);
     figures->truth = map_truth_new(map);
+    figures->map = shard_map_ref(map);
     figures->has_weights = calloc(map->shard_count, sizeof *figures->has_weights);
     CHECK(figures->has_weights);
     return figures;
@@ -197,10 +229,11 @@ struct map_figures *map_measure(struct proxy_snapshot *snapshot, bool weighs, ui
     measuring.deadline = timer_new(measuring.loop, finish, &measuring);
     if (max_ms)
         timer_start(measuring.deadline, max_ms, 0);
-    ask_all(&measuring);
+    find_leaders(&measuring, proxy);
     loop_run(measuring.loop);
     timer_free(measuring.stop);
     timer_free(measuring.deadline);
+    timer_free(measuring.leaders);
     proxy_worker_free(measuring.worker);
     proxy_free(proxy);
     loop_free(measuring.loop);
@@ -210,6 +243,7 @@ struct map_figures *map_measure(struct proxy_snapshot *snapshot, bool weighs, ui
 void map_figures_free(struct map_figures *figures)
 {
     map_truth_free(figures->truth);
+    shard_map_unref(figures->map);
     free(figures->has_weights);
     free(figures);
 }

@@ -11,6 +11,8 @@
 
 struct map_figures {
     struct map_truth *truth;
+    /* by which the shards were asked: of a shard with copies, the first address is the leader's */
+    struct shard_map *map;
     bool *has_weights;         /* [wish->shard_count]: keys and bytes of all its slots are known */
     uint64_t keys[SLOT_COUNT]; /* of slots whose owner was measured */
     uint64_t bytes[SLOT_COUNT];

@@ -52,7 +52,7 @@ static int map_status(struct proxy_snapshot *snapshot)
                : map_truth_settled(figures->truth, reason) ? MAP_TOOL_GOOD
                                                            : MAP_TOOL_UNSETTLED;
     out_init(&out);
-    map_truth_print(figures->truth, &out);
+    map_truth_print(figures->truth, figures->map, &out);
     print_out(&out, stdout);
     map_figures_free(figures);
     return code;

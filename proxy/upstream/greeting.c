@@ -17,14 +17,20 @@ static void write_auth(struct greeting *greeting, struct out *out, const char *s
     greeting->auths_left++;
 }
 
-void greeting_write(struct greeting *greeting, struct out *out, const char *secret,
-                    const char *previous)
+void greeting_write_auth(struct greeting *greeting, struct out *out, const char *secret,
+                         const char *previous)
 {
-    const struct bytes self[] = {BYTES("SCREE"), BYTES("SELF")};
     *greeting = (struct greeting){.auths_left = 0};
     if (*previous)
         write_auth(greeting, out, previous);
     write_auth(greeting, out, secret);
+}
+
+void greeting_write(struct greeting *greeting, struct out *out, const char *secret,
+                    const char *previous)
+{
+    const struct bytes self[] = {BYTES("SCREE"), BYTES("SELF")};
+    greeting_write_auth(greeting, out, secret, previous);
     resp_write_words(out, self, 2);
 }
 
@@ -59,6 +65,10 @@ void greeting_read(struct bytes frame, struct greeting_self *self)
             copy_field(self->shard, sizeof self->shard, value.text);
         else if (bytes_is(name.text, "run_id"))
             copy_field(self->run_id, sizeof self->run_id, value.text);
+        else if (bytes_is(name.text, "leader"))
+            copy_field(self->leader, sizeof self->leader, value.text);
+        else if (bytes_is(name.text, "role"))
+            self->has_copies = true, self->leads = bytes_is(value.text, "leader");
         else if (!number_parse_int64(value.text, &number) || number < 0)
             continue;
         else if (bytes_is(name.text, "slots"))
@@ -67,6 +77,10 @@ void greeting_read(struct bytes frame, struct greeting_self *self)
             self->orphaned = (uint64_t)number;
         else if (bytes_is(name.text, "client"))
             self->client = (uint64_t)number;
+        else if (bytes_is(name.text, "generation"))
+            self->generation = (uint64_t)number;
+        else if (bytes_is(name.text, "term"))
+            self->term = (uint64_t)number;
         else if (bytes_is(name.text, "protocol"))
             self->protocol = (uint64_t)number;
         else if (bytes_is(name.text, "protocol_oldest"))
@@ -86,5 +100,18 @@ bool greeting_check(const struct greeting_self *self, const char *shard, char *r
     if (!*self->shard || strcmp(self->shard, shard) == 0)
         return true;
     (void)snprintf(reason, size, "another shard is at its address: '%s'", self->shard);
+    return false;
+}
+
+bool greeting_serves(const struct greeting_self *self, char *reason, size_t size)
+{
+    if (!self->has_copies || self->leads)
+        return true;
+    if (*self->leader)
+        (void)snprintf(reason, size, "this copy does not lead, the one at %.80s does or will soon",
+                       self->leader);
+    else
+        (void)snprintf(reason, size,
+                       "this copy does not lead, and has heard of no other that does");
     return false;
 }

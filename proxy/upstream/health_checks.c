@@ -127,7 +127,8 @@ static bool handle_check_reply(struct check *check, struct bytes frame)
     case CHECK_SELF:
         greeting_read(frame, &check->self);
         check->next = CHECK_PING;
-        if (greeting_check(&check->self, check->shard, reason, sizeof reason))
+        if (greeting_check(&check->self, check->shard, reason, sizeof reason) &&
+            greeting_serves(&check->self, reason, sizeof reason))
             return true;
         end_as_down(check, "", reason);
         return false;

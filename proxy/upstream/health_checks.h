@@ -7,8 +7,8 @@
  *
  * A check uses a new connection, and fails for every reason for which a new connection of a worker would fail: nothing
  * listens, TLS, a wrong cluster secret, another shard at the address. So a shard is not up only because something
- * answers there. A shard that executes a slow script (BUSY) is up. A shard that owns none of its slots, while no other
- * shard owns them, is down: it refuses every command for its keys.
+ * answers there. A shard that executes a slow script (BUSY) is up. A copy that does not lead is down. A shard that owns none of its
+ * slots, while no other shard owns them, is down: it refuses every command for its keys.
  *
  * A shard that was down and is up again is also reported to the workers, whose connections then do not wait for the end of
  * their backoff: as soon as /readyz succeeds, requests are sent.

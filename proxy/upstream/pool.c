@@ -57,18 +57,34 @@ struct pool *pool_new(struct proxy_worker *worker, const struct shard_map *map)
     return pool;
 }
 
-/* Removes the node of the same shard and address from the old nodes; NULL: there is none. */
+static bool is_at_first_address(const struct node *node, const struct shard *shard)
+{
+    return strcmp(node->address, shard->addresses[0]) == 0;
+}
+
+/* Removes the node of the same shard and address from the old nodes; NULL: there is none. If the shard has copies, any address will do. */
 static struct node *detach_node(struct node **nodes, size_t count, const struct shard *shard)
 {
     for (size_t i = 0; i < count; i++) {
         struct node *node = nodes[i];
         if (node && strcmp(node->name, shard->name) == 0 &&
-            strcmp(node->address, shard->addresses[0]) == 0) {
+            (node->has_copies || shard->address_count > 1 || is_at_first_address(node, shard))) {
             nodes[i] = NULL;
             return node;
         }
     }
     return NULL;
+}
+
+/* Sends the nodes whose shards are led by another copy now to that one. */
+static void follow_leaders(struct pool *pool, const struct shard_map *map)
+{
+    for (size_t i = 0; i < pool->count; i++) {
+        struct node *node = pool->nodes[i];
+        node->has_copies = map->shards[i].address_count > 1;
+        if (!is_at_first_address(node, &map->shards[i]))
+            node_retarget(pool, node, map->shards[i].addresses[0]);
+    }
 }
 
 void pool_update(struct pool *pool, const struct shard_map *map)
@@ -89,6 +105,7 @@ void pool_update(struct pool *pool, const struct shard_map *map)
             node_drain(before[i]);
     }
     free(before);
+    follow_leaders(pool, map);
 }
 
 static void pool_bury(struct pool *pool)

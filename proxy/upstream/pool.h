@@ -15,6 +15,7 @@
  * are replaced by new ones; requests in flight on the old ones are answered when the script ends. Connections are opened
  * when first needed, and kept. Only some private connections to a shard are opened at a time, so that a burst of waiting
  * clients does not overflow the backend's listen backlog. A node whose address is no longer in the map is drained and freed.
+ * If its shard has copies, the node goes to the address of the copy that leads instead (node_retarget).
  */
 #pragma once
 
@@ -77,6 +78,8 @@ struct upstream *pool_across_at_once(struct pool *pool, uint32_t shard, const st
                                      uint8_t resp);
 /* Resumes as many clients that wait for such a connection as may have one now. */
 void pool_wake_across(const struct pool *pool, struct node *node);
+/* Another copy of the shard leads, at this address: what is in flight fails, and what was not sent yet goes there. */
+void node_retarget(const struct pool *pool, struct node *node, const char *address);
 /* Could a shared connection not be opened? */
 bool node_is_down(const struct node *node);
 /* A shard that is not known to be down; each call returns the next such shard. */

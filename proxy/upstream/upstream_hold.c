@@ -13,7 +13,10 @@
  *     (HOLD_UPSTREAM).
  * (4) A shard that is stopped in an orderly way first sends a push frame (shared/stopping.h), and answers all requests that it receives
  *     until the proxy closes the connection. New requests use a new connection, which cannot be opened and so is HOLDING.
- * (5) No request waits for a shard that accepts connections but is silent, refuses the greeting or does not send RESP.
+ * (5) If another copy of the shard leads, all connections go to its address (node_retarget): what is in flight fails, what is held is
+ *     sent there. A copy that stops in an orderly way answers what is in flight. Requests for a copy that says that it does not lead
+ *     wait: `hold`, at least LEADER_MS, once in an outage.
+ * (6) No request waits for a shard that accepts connections but is silent, refuses the greeting or does not send RESP.
  */
 #include "proxy/core/proxy_metrics.h"
 #include "proxy/upstream/pool.h"
@@ -26,7 +29,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ADDRESS_MAX = 512 };
+enum {
+    ADDRESS_MAX = 512,
+    LEADER_MS = 4000, /* copies that have started ask each other, and vote */
+};
 
 bool upstream_may_hold(const struct upstream *upstream)
 {
@@ -37,6 +43,19 @@ bool upstream_may_hold(const struct upstream *upstream)
     if (!outage->hold_until_ms)
         outage->hold_until_ms = now_ms + upstream_config(upstream)->upstream_hold_ms;
     return now_ms < outage->hold_until_ms;
+}
+
+void upstream_hold_for_leader(const struct upstream *upstream)
+{
+    struct node_outage *outage = &upstream->node->outage;
+    uint64_t hold_ms = upstream_config(upstream)->upstream_hold_ms;
+    uint64_t until_ms =
+        loop_mono_ms(upstream->worker->loop) + (hold_ms > LEADER_MS ? hold_ms : LEADER_MS);
+    if (!hold_ms || outage->is_leaderless)
+        return;
+    outage->is_leaderless = true;
+    if (until_ms > outage->hold_until_ms)
+        outage->hold_until_ms = until_ms;
 }
 
 /* Removes the parts of the greeting, which is written anew for the next connection. */
@@ -230,4 +249,41 @@ void upstream_hold_stopping(struct upstream *upstream)
                   upstream->node->address);
     }
     upstream_replace(upstream);
+}
+
+/* ---- another copy of the shard leads ---------------------------------------------------------- */
+
+static const char other_leads[] = "another copy of the shard leads now";
+
+static void retarget(struct upstream *upstream)
+{
+    if (upstream->life.is_closed || (upstream->life.is_draining && upstream->state == UPSTREAM_UP))
+        return;
+    if (upstream->stream || upstream->state == UPSTREAM_OPENING)
+        upstream_lost(upstream, other_leads);
+    if (upstream->life.is_closed)
+        return;
+    upstream->failure.retry_at_ms = 0;
+    if (upstream->state == UPSTREAM_HOLDING)
+        upstream_open(upstream, UPSTREAM_OPENING);
+    else
+        upstream_end_backoff(upstream);
+}
+
+void node_retarget(const struct pool *pool, struct node *node, const char *address)
+{
+    const struct list *last = pool->upstreams.prev; /* those behind it are new */
+    bool is_last = list_empty(&pool->upstreams);
+    free(node->address);
+    node->address = strdup(address);
+    CHECK(node->address);
+    node->outage = (struct node_outage){0};
+    node->down_ms = 0;
+    node->said_busy = false;
+    for (struct list *link = pool->upstreams.next; !is_last; link = link->next) {
+        struct upstream *upstream = container_of(link, struct upstream, links.pool);
+        is_last = link == last;
+        if (upstream->node == node)
+            retarget(upstream);
+    }
 }

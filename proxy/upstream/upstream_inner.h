@@ -2,7 +2,7 @@
  * upstream_inner.h - shared by the files of an upstream; no other file includes it.
  *
  *   upstream.c         the connection's life: opened, lost, closed, deadlines
- *   upstream_hold.c    requests that wait for a shard to come back; shards that stop, and silent ones
+ *   upstream_hold.c    requests that wait for a shard to come back; shards that stop, silent ones, other leaders
  *   upstream_queue.c   parts in flight, and reads that may be sent a second time
  *   upstream_send.c    output: keyspace of the session, queue-limit, dedicated connections
  *   upstream_reply.c   input: which part a reply answers
@@ -73,6 +73,8 @@ static inline void node_hold_no_more(struct node *node)
 {
     node->outage.hold_until_ms = 1;
 }
+/* The shard's copy does not lead: requests wait for the time that copies need to agree on a leader, or `hold` if that is longer. */
+void upstream_hold_for_leader(const struct upstream *upstream);
 /* To be called when the connection could not be opened: keeps its queue for the next attempt. False: the requests must fail. */
 bool upstream_hold_unsent(struct upstream *upstream, const char *reason);
 /* To be called when the connection is up, so its requests are sent, or when they fail. */

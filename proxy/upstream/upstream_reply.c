@@ -59,6 +59,16 @@ static void handle_auth(struct upstream *upstream, const char *data, size_t len)
         handle_greeting(upstream, data, len);
 }
 
+/* Requests for a copy that does not lead wait as for a shard that restarts. */
+static bool serves_requests(const struct upstream *upstream, const struct greeting_self *self,
+                            char *reason, size_t size)
+{
+    bool serves = greeting_serves(self, reason, size);
+    if (!serves)
+        upstream_hold_for_leader(upstream);
+    return serves;
+}
+
 /* The partition must be the shard for which the map has its address. */
 static void handle_self(struct upstream *upstream, const char *data, size_t len)
 {
@@ -67,7 +77,8 @@ static void handle_self(struct upstream *upstream, const char *data, size_t len)
     greeting_read((struct bytes){data, len}, &self);
     upstream->node->is_owner = *self.shard;
     upstream->session_id = self.client;
-    if (!greeting_check(&self, upstream->node->name, reason, sizeof(reason)))
+    if (!greeting_check(&self, upstream->node->name, reason, sizeof(reason)) ||
+        !serves_requests(upstream, &self, reason, sizeof(reason)))
         upstream_lost(upstream, reason);
     else if (--upstream->greetings == 0)
         upstream_up(upstream);

@@ -5,13 +5,14 @@ import glob
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 
-from support.cluster import Cluster
+from support.cluster import Cluster, binary
 from support.copies import Copies, TwoShards
 from support.harness import Suite, check, check_equal, sized, wait_for
-from support.resp import ReplyError
+from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
 KEYS = sized(2000, long=200000)
@@ -236,6 +237,37 @@ def _(run):
                     replies.append(connection.get('SCREE', 'REPLICAS', 'FORCE'))
                     check(isinstance(replies[-1], ReplyError), 'FORCE while the leader lives: %r' % replies[-1])
         check_equal(copies.phase(0), 'serving')
+
+
+@suite.case('proxies follow a copy that is forced, without a new map: requests wait for it, and clients go on')
+def _(run):
+    with Copies(proxy_options={'upstream': {'hold': '1m'}}) as copies, copies.connect() as client, copies.connect() as other, \
+            copies.connect() as subscriber:
+        load(client, 'key')
+        subscriber.get('SUBSCRIBE', 'channel')
+        copies.wait_follows(1, 2)
+        check_equal(other.get('GET', '{key}:7'), b'v7' + b'x' * 100)
+        copies.backends[0].kill9()
+        wait_for(lambda: copies.proxies[0].http('/readyz')[0] != 200, 'the proxy to notice')
+        client.send('SET', 'new', '1')  # so it is sent to no copy yet
+        copies.force_unmapped(1)
+        check_equal(value(client.read()), b'OK')
+        check_equal(other.get('MGET', '{key}:7', '{key}:8'), [b'v7' + b'x' * 100, b'v8' + b'x' * 100])
+        wait_for(lambda: client.get('PUBLISH', 'channel', 'm') == 1, 'the subscription to be made anew', pause=0.05)
+        check_equal(value(subscriber.read()), [b'message', b'channel', b'm'])
+        address = b'%s:%d' % (copies.backends[1].addresses[0][0].encode(), copies.backends[1].addresses[0][1])
+        check(b'shard_a:address=' + address in client.get('SCREE', 'MAP', 'STATUS'), 'the address that leads')
+        status = subprocess.run([binary('scree-proxy'), '--config', copies.proxies[0].config_path, '--map-status'], capture_output=True)
+        check(b'shard_a:address=' + address + b',state=up' in status.stdout, status)
+        copies.backends[0].spawn()
+        copies.wait_phase(0, 'overtaken')
+        check_equal([client.get('INCR', 'count'), other.get('INCR', 'count')], [1, 2])
+        with copies.copy(1) as leader:
+            check_equal(leader.get('GET', 'count'), b'2')
+        copies.proxies[0].stop()
+        copies.proxies[0].start()  # it finds the leader, which the map does not name first
+        with copies.connect() as client:
+            check_equal(client.get('INCR', 'count'), 3)
 
 
 @suite.case('a copy that is killed while it fetches files, or puts them in place, has all in the end')

@@ -103,12 +103,16 @@ class Copies(Cluster):
 
     # -- the operator
 
-    def force(self, index):
-        """The leader is lost: this copy goes on alone, and a new map names it first."""
+    def force_unmapped(self, index):
+        """The leader is lost: this copy goes on alone, and the map stays as it is."""
         with self.copy(index) as connection:
             wait_for(lambda: not str(connection.get('SCREE', 'REPLICAS', 'FORCE')).startswith(self.FORCE_WAITS),
                      'the link to the leader to break', pause=0.05)
         self.wait_phase(index, 'serving')
+
+    def force(self, index):
+        """As force_unmapped, and a new map names this copy first."""
+        self.force_unmapped(index)
         self.order.remove(index)
         self.order.insert(0, index)
         self.write_shards()

@@ -69,7 +69,7 @@ static bool prints(const struct map_truth *truth, const char *line)
 {
     struct out out;
     out_init(&out);
-    map_truth_print(truth, &out);
+    map_truth_print(truth, truth->wish, &out);
     char *text = calloc(1, out.bytes + 3);
     CHECK(text);
     text[0] = '\n';

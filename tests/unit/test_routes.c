@@ -1,5 +1,5 @@
 /*
- * test_routes.c - owners of slots that a proxy learns from bounces, and the map that it makes of them and of shards.ini.
+ * test_routes.c - owners of slots that a proxy learns from bounces, copies that lead, and the map that it makes of them and of shards.ini.
  */
 #include "proxy/core/routes.h"
 
@@ -233,6 +233,85 @@ static void test_backends_cannot_make_a_map_with_more_shards_than_it_may_have(vo
     routes_free(routes);
 }
 
+/* Shard a with copies at h:1, h:2 and h:3, and shard b at h:4. */
+static struct shard_map *copied_shard(uint64_t epoch)
+{
+    struct shard_map *map = shard_map_even((const char *const[]){"h:1", "h:4"}, 2);
+    map->epoch = epoch;
+    shard_map_add_address(map, 0, BYTES("h:2"));
+    shard_map_add_address(map, 0, BYTES("h:3"));
+    return map;
+}
+
+static bool lead(struct routes *routes, const char *address, uint32_t generation, uint64_t term)
+{
+    return routes_lead(routes, &(struct route_leader){"a", address, generation, term});
+}
+
+/* Does the merged map have these addresses of shard a, in this order? */
+static bool has_addresses(struct routes *routes, struct shard_map *wish, const char *addresses)
+{
+    char text[64] = "";
+    struct shard_map *map = merge(routes, wish);
+    CHECK(strcmp(map->shards[1].addresses[0], "h:4") == 0);
+    for (size_t n = 0; n < map->shards[0].address_count; n++)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), n ? " %s" : "%s",
+                       map->shards[0].addresses[n]);
+    shard_map_unref(map);
+    return strcmp(text, addresses) == 0;
+}
+
+static void test_the_leader_of_the_highest_generation_and_term_is_the_first_address(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = copied_shard(1);
+    CHECK(lead(routes, "h:1", 1, 4));
+    struct shard_map *map = merge(routes, wish);
+    CHECK(map == wish); /* as shards.ini says */
+    shard_map_unref(map);
+    CHECK(lead(routes, "h:3", 1, 5));
+    CHECK(has_addresses(routes, wish, "h:3 h:1 h:2"));
+    CHECK(!lead(routes, "h:3", 1, 5) && !lead(routes, "h:3", 1, 6));
+    CHECK(!lead(routes, "h:1", 1, 4) && !lead(routes, "h:2", 1, 6));
+    CHECK(lead(routes, "h:2", 2, 1)); /* survivors were made a group of their own */
+    CHECK(!lead(routes, "h:3", 1, 1000));
+    CHECK(has_addresses(routes, wish, "h:2 h:1 h:3"));
+    CHECK(routes_lead(routes, &(struct route_leader){"unknown", "h:9", 1, 1}));
+    CHECK(has_addresses(routes, wish, "h:2 h:1 h:3"));
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_a_copy_corrects_what_it_has_said_itself(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = copied_shard(1);
+    CHECK(lead(routes, "h:2", 7, 9));
+    CHECK(!lead(routes, "h:2", 1, 1)); /* its group was founded anew */
+    CHECK(lead(routes, "h:3", 1, 2));
+    CHECK(has_addresses(routes, wish, "h:3 h:1 h:2"));
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_a_leader_is_forgotten_when_the_map_has_its_address_no_more(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = copied_shard(1);
+    struct shard_map *now = shard_map_even((const char *const[]){"h:1", "h:4"}, 2);
+    shard_map_add_address(now, 0, BYTES("h:2"));
+    CHECK(lead(routes, "h:3", 2, 1));
+    CHECK(has_addresses(routes, now, "h:1 h:2"));
+    routes_forget_removed(routes, wish, wish);
+    CHECK(has_addresses(routes, wish, "h:3 h:1 h:2"));
+    routes_forget_removed(routes, wish, now);
+    CHECK(has_addresses(routes, wish, "h:1 h:2 h:3"));
+    CHECK(lead(routes, "h:2", 1, 1) && has_addresses(routes, now, "h:2 h:1"));
+    shard_map_unref(now);
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
 int main(void)
 {
     test_without_bounces_the_map_is_the_wish();
@@ -242,5 +321,8 @@ int main(void)
     test_a_shard_cannot_redirect_the_slots_that_another_one_gives_to_a_new_shard();
     test_an_epoch_that_a_shard_forged_does_not_outlive_its_slots();
     test_backends_cannot_make_a_map_with_more_shards_than_it_may_have();
+    test_the_leader_of_the_highest_generation_and_term_is_the_first_address();
+    test_a_copy_corrects_what_it_has_said_itself();
+    test_a_leader_is_forgotten_when_the_map_has_its_address_no_more();
     return 0;
 }
