@@ -9,8 +9,6 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
-#include "backend/peer/peer_set.h"
-#include "backend/replica/replica.h"
 #include "backend/script/script.h"
 #include "backend/session/session.h"
 #include "backend/session/waits.h"
@@ -175,65 +173,6 @@ void cmd_scree_script(struct call *call)
         run->end = SCRIPT_FORCED;
         reply_ok(&call->reply);
     }
-}
-
-/* Replies and logs why the connection does not become that of a peer. */
-static void refuse_peer(struct call *call, const char *error)
-{
-    log_event(LOG_WARN, "peer_refused", "from=%s reason=" LOG_QUOTED,
-              stream_peer(call->session->stream), error);
-    call_error_text(call, error);
-}
-
-/* From the reply on the connection belongs to this peer. */
-static void keep_peer(struct session *session, const struct peer_identity *peer)
-{
-    session->peer = malloc(sizeof *peer);
-    CHECK(session->peer);
-    *session->peer = *peer;
-}
-
-/* SCREE PEER protocol shard identity: another backend connects to this partition and expects it to be `shard`. The
- * connection is handed over after the reply was written (connection.c). */
-void cmd_scree_peer(struct call *call)
-{
-    struct session *session = call->session;
-    struct peer_identity peer;
-    const char *error;
-    char identity[PEER_IDENTITY_MAX];
-    if (call->partition->thread.is_stopping || session->peer) {
-        call_error_text(call,
-                        "ERR the partition is stopping, or this connection is a peer's already");
-        return;
-    }
-    if (!peer_set_admit(call->partition->shards.peers, call->argv[2], call->argv[3], call->argv[4],
-                        &peer, &error)) {
-        refuse_peer(call, error);
-        return;
-    }
-    keep_peer(session, &peer);
-    reply_bulk(
-        &call->reply,
-        (struct bytes){identity, peer_set_identity(call->partition->shards.peers, identity)});
-}
-
-/* SCREE REPLICA protocol shard identity: another copy of the shard connects to this one. The connection is handed over after the reply
- * was written (connection.c). */
-void cmd_scree_replica(struct call *call)
-{
-    struct session *session = call->session;
-    const struct replica *replica = call->partition->copies.replica;
-    struct peer_identity peer;
-    const char *error = "ERR this partition has no copies, or is stopping";
-    char identity[PEER_IDENTITY_MAX];
-    bool is_open = replica && !call->partition->thread.is_stopping && !session->peer;
-    if (!is_open ||
-        !replica_admit(replica, call->argv[2], call->argv[3], call->argv[4], &peer, &error)) {
-        refuse_peer(call, error);
-        return;
-    }
-    keep_peer(session, &peer);
-    reply_bulk(&call->reply, (struct bytes){identity, replica_identity(replica, identity)});
 }
 
 /* SCREE USE namespace db [slot-rule]. */

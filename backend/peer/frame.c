@@ -11,6 +11,7 @@ enum {
     PORTS_BYTES = 4,
     LISTENS_BYTES = 1,
     CLOCK_BYTES = 8,
+    LEADERSHIP_BYTES = 12,
 };
 
 void peer_frame_write(struct out *out, const struct peer_frame *frame)
@@ -51,6 +52,13 @@ enum peer_decoded peer_frame_read(const char *data, size_t len, struct peer_fram
 
 /* ---- identity ---- */
 
+int peer_leadership_compare(const struct peer_leadership *left, const struct peer_leadership *right)
+{
+    if (left->generation != right->generation)
+        return left->generation < right->generation ? -1 : 1;
+    return (left->term > right->term) - (left->term < right->term);
+}
+
 static size_t write_short_text(char *to, const char *text)
 {
     size_t len = strlen(text);
@@ -77,7 +85,10 @@ size_t peer_identity_write(const struct peer_identity *identity, char to[PEER_ID
     to[at] = (char)identity->listens;
     at += LISTENS_BYTES;
     put_le64(to + at, identity->wall_us);
-    return at + CLOCK_BYTES;
+    at += CLOCK_BYTES;
+    put_le32(to + at, identity->leadership.generation);
+    put_le64(to + at + 4, identity->leadership.term);
+    return at + LEADERSHIP_BYTES;
 }
 
 /* Is the text printable ASCII without the characters that separate fields in INFO and in the log? */
@@ -102,16 +113,20 @@ static bool read_short_text(struct bytes *from, char *to, size_t max)
     return true;
 }
 
-/* What older versions do not send. */
+/* What older versions do not send is zero. */
 static void read_tail(struct bytes from, struct peer_identity *identity)
 {
-    const char *listens = from.data + PORTS_BYTES;
+    char tail[PORTS_BYTES + LISTENS_BYTES + CLOCK_BYTES + LEADERSHIP_BYTES] = {0};
+    const char *listens = tail + PORTS_BYTES;
     const char *clock = listens + LISTENS_BYTES;
-    bool has_ports = from.len >= PORTS_BYTES;
-    identity->port = has_ports ? get_le16(from.data) : 0;
-    identity->tls_port = has_ports ? get_le16(from.data + 2) : 0;
-    identity->listens = from.len >= PORTS_BYTES + LISTENS_BYTES && *listens == 1;
-    identity->wall_us = from.len >= PORTS_BYTES + LISTENS_BYTES + CLOCK_BYTES ? get_le64(clock) : 0;
+    const char *leadership = clock + CLOCK_BYTES;
+    memcpy(tail, from.data, from.len < sizeof tail ? from.len : sizeof tail);
+    identity->port = get_le16(tail);
+    identity->tls_port = get_le16(tail + 2);
+    identity->listens = *listens == 1;
+    identity->wall_us = get_le64(clock);
+    identity->leadership.generation = get_le32(leadership);
+    identity->leadership.term = get_le64(leadership + 4);
 }
 
 bool peer_identity_read(struct bytes from, struct peer_identity *identity)

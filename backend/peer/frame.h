@@ -17,7 +17,7 @@
  *             │ u8 = 1   │ u64         │ u64         │ u64           │ each u8 length, then as many bytes
  *             └──────────┴─────────────┴─────────────┴───────────────┘ then the ports for clients without and
  *             with TLS: u16 each, 0: none; then u8, 1: the sender listens to channels (channel_relay.h);
- *             then u64: the sender's system clock, µs since 1970 (cluster_clock.h)
+ *             then u64: the sender's system clock, µs since 1970 (cluster_clock.h); then its leadership, u32 generation, u64 term
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
@@ -34,7 +34,7 @@
  *   any request                                          ─► FAILED u8 code │ sentence (refusal.h); nothing was executed
  *
  * Integers are little-endian. A newer identity may be longer: bytes after the known ones are skipped. An older one ends before the
- * ports, after them, or before the clock.
+ * ports, after them, before the clock, or before the leadership.
  */
 #pragma once
 
@@ -48,7 +48,7 @@ struct out;
 
 enum {
     /* Raised by each change after which backends of different versions would misunderstand each other. Both must have the same. */
-    PEER_PROTOCOL = 7,
+    PEER_PROTOCOL = 8,
     PEER_FRAME_HEADER_BYTES = 24,
     PEER_PAYLOAD_MAX = 64 * 1024 * 1024,
     PEER_ECHO_HEADER_BYTES = 4,
@@ -90,6 +90,17 @@ void peer_frame_write(struct out *out, const struct peer_frame *frame);
 enum peer_decoded peer_frame_read(const char *data, size_t len, struct peer_frame *frame,
                                   size_t *size);
 
+/* Since when a partition leads its shard; all zero: the shard has one copy. Of two leaders of a shard the one with the greater generation
+ * of the group, or in the same generation with the greater term, is the newer. */
+struct peer_leadership {
+    uint32_t generation;
+    uint64_t term;
+};
+
+/* Negative, 0 or positive: `left` is older than `right`, the same, or newer. */
+int peer_leadership_compare(const struct peer_leadership *left,
+                            const struct peer_leadership *right);
+
 /* A partition's description of itself for its peers; the texts end with a zero byte. */
 struct peer_identity {
     char run_id[PEER_RUN_ID_MAX + 1];
@@ -103,6 +114,7 @@ struct peer_identity {
     uint64_t log_index; /* index of the last batch */
     bool listens;       /* wants PUBLISH */
     uint64_t wall_us;   /* its system clock when the identity was sent; 0: not known */
+    struct peer_leadership leadership;
 };
 
 /* Encodes the identity; returns its length. */

@@ -88,11 +88,17 @@ void peer_call_refuse(struct peer_call *call, struct refusal refusal)
 
 /* ---- requests of the connection itself ---- */
 
+static bool is_same_peer(const struct peer_incoming *incoming, const struct peer_identity *peer)
+{
+    return strcmp(peer->shard, incoming->peer.shard) == 0 &&
+           peer_leadership_compare(&peer->leadership, &incoming->peer.leadership) == 0;
+}
+
 static void handle_status(struct peer_incoming *incoming, uint64_t id, struct bytes payload)
 {
     struct peer_identity peer;
     char identity[PEER_IDENTITY_MAX];
-    if (!peer_identity_read(payload, &peer) || strcmp(peer.shard, incoming->peer.shard) != 0) {
+    if (!peer_identity_read(payload, &peer) || !is_same_peer(incoming, &peer)) {
         peer_incoming_refuse(incoming, id,
                              REFUSAL(OTHER, "the identity is not the one sent at the greeting"));
         return;

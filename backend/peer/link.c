@@ -3,6 +3,7 @@
 #include "backend/context/backend_metrics.h"
 #include "backend/context/cluster_clock.h"
 #include "backend/context/hybrid_clock.h"
+#include "backend/peer/leaders.h"
 #include "shared/backoff.h"
 #include "shared/clock.h"
 #include "shared/log.h"
@@ -157,10 +158,40 @@ static void note_identity(struct peer_link *link)
 
 /* ---- going up and down ---- */
 
+/* What was known of the copy at the address of before does not hold for the one at this. */
+static void use_address(struct peer_link *link, const char *address)
+{
+    if (strcmp(link->address, address) == 0)
+        return;
+    free(link->address);
+    link->address = strdup(address);
+    CHECK(link->address);
+    link->peer = (struct peer_identity){0};
+    if (link->self->clock)
+        cluster_clock_forget(link->self->clock, bytes_of(link->shard));
+}
+
+/* Each of several addresses is tried once without a wait. */
+static void plan_connect(struct peer_link *link)
+{
+    const struct peer_self *self = link->self;
+    unsigned addresses = self->leaders ? peer_leaders_addresses(self->leaders, link->shard) : 1;
+    const char *next =
+        addresses > 1 ? peer_leaders_at(self->leaders, link->shard, ++link->retry.turn % addresses)
+                      : NULL;
+    uint32_t rounds = next ? (link->retry.failures - 1) / addresses : link->retry.failures;
+    link->retry.at_ms = loop_mono_ms(self->loop);
+    if (rounds)
+        link->retry.at_ms +=
+            backoff_ms(rounds, self->options.backoff_min_ms, self->options.backoff_max_ms);
+    if (next)
+        use_address(link, next);
+    link->retry.is_named = false;
+}
+
 static void link_down(struct peer_link *link, const char *reason)
 {
-    const struct peer_options *options = &link->self->options;
-    bool is_first = link->failures == 0;
+    bool is_first = link->retry.failures == 0;
     bool was_up = link->state == PEER_LINK_UP;
     if (was_up) {
         link->since_ms = loop_mono_ms(link->self->loop);
@@ -169,17 +200,29 @@ static void link_down(struct peer_link *link, const char *reason)
     cell_set(link->cell, LINK_IS_UP, 0);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_FAILURES, 1);
     link->state = PEER_LINK_DOWN;
-    link->failures++;
-    link->retry_ms = loop_mono_ms(link->self->loop) +
-                     backoff_ms(link->failures, options->backoff_min_ms, options->backoff_max_ms);
+    link->retry.failures++;
     (void)snprintf(link->reason, sizeof link->reason, "%s", reason);
     stream_abort(link->stream);
     link->stream = NULL;
     log_event(is_first ? LOG_WARN : LOG_DEBUG, "peer_down",
               "shard=%s address=%s reason=" LOG_QUOTED, link->shard, link->address, reason);
+    plan_connect(link);
     lose_requests(link);
     if (was_up && link->self->events.on_down)
         link->self->events.on_down(link->self->owner, link);
+}
+
+void peer_link_new_leader(struct peer_link *link, const char *address)
+{
+    bool is_elsewhere = address && strcmp(link->address, address) != 0;
+    link->listens_order = 0; /* of the leader before */
+    if (link->state == PEER_LINK_UP || (is_elsewhere && link->state != PEER_LINK_DOWN))
+        link_down(link, "the shard has a newer leader");
+    if (!address || link->state != PEER_LINK_DOWN)
+        return;
+    use_address(link, address);
+    link->retry.failures = 0;
+    link->retry.at_ms = loop_mono_ms(link->self->loop);
 }
 
 static void link_ended(void *owner, int err)
@@ -214,6 +257,10 @@ static void status_replied(struct peer_request *request, enum peer_result result
     struct peer_identity identity;
     if (result != PEER_OK || !peer_identity_read(payload, &identity))
         return;
+    if (peer_leadership_compare(&identity.leadership, &link->peer.leadership) != 0) {
+        link_down(link, "the identity is not the one sent at the greeting");
+        return;
+    }
     link->peer = identity;
     note_identity(link);
     link->round_trip_us = clock_mono_us() - link->pinged_us;
@@ -233,7 +280,7 @@ static void send_status(struct peer_link *link)
 static void link_up(struct peer_link *link)
 {
     link->state = PEER_LINK_UP;
-    link->failures = 0;
+    link->retry.failures = 0;
     link->was_over_limit = false;
     link->since_ms = loop_mono_ms(link->self->loop);
     link->connects++;
@@ -300,9 +347,20 @@ static void link_opened(void *owner, int err)
     send_greeting(link);
 }
 
-/* Closes the connection; the reason is the peer's reply, e.g. an error. */
+/* Goes to the address that a copy has named; then the turn goes on. */
+static void go_to_named(struct peer_link *link, const char *address)
+{
+    link->retry.turn--;
+    link->retry.is_named = true;
+    use_address(link, address);
+}
+
+/* Closes the connection; the reason is the peer's reply, e.g. an error. A copy that does not lead may have named the one that does. */
 static void refuse_greeting(struct peer_link *link, struct bytes line)
 {
+    const struct peer_leaders *leaders = link->self->leaders;
+    const char *leader =
+        leaders && !link->retry.is_named ? peer_leaders_named(leaders, link->shard, line) : NULL;
     char reason[PEER_REASON_MAX];
     size_t len = line.len < PEER_REASON_MAX - 1 ? line.len : PEER_REASON_MAX - 1;
     for (size_t i = 0; i < len; i++)
@@ -312,9 +370,18 @@ static void refuse_greeting(struct peer_link *link, struct bytes line)
               len && *reason == '-'
                   ? reason + 1
                   : "the peer did not reply like a backend: check its address in the shard map");
+    if (leader)
+        go_to_named(link, leader);
 }
 
-/* Brings the link up if the identity names the shard that the map has at this address. */
+/* Is the peer the newest leader of its shard that was heard? */
+static bool is_newest(const struct peer_link *link)
+{
+    struct peer_leaders *leaders = link->self->leaders;
+    return !leaders || peer_leaders_hear(leaders, &link->peer, link->address) != PEER_LEADER_OLDER;
+}
+
+/* Brings the link up if the identity names the shard that the map has at this address, and this shard has no newer leader. */
 static void handle_identity(struct peer_link *link, struct bytes payload)
 {
     char reason[PEER_REASON_MAX];
@@ -325,6 +392,8 @@ static void handle_identity(struct peer_link *link, struct bytes payload)
                        "the peer is shard %s and not %s: check the shard maps", link->peer.shard,
                        link->shard);
         link_down(link, reason);
+    } else if (!is_newest(link)) {
+        link_down(link, "the peer does not lead its shard any more");
     } else {
         link_up(link);
     }
@@ -501,7 +570,7 @@ void peer_link_tick(struct peer_link *link)
     const struct peer_options *options = &link->self->options;
     uint64_t now_ms = loop_mono_ms(link->self->loop);
     if (link->state == PEER_LINK_DOWN) {
-        if (now_ms >= link->retry_ms)
+        if (now_ms >= link->retry.at_ms)
             link_connect(link);
         return;
     }

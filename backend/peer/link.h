@@ -18,7 +18,12 @@
  * (5) A STATUS request is sent every ping_ms. If no byte arrives from the peer for timeout_ms, the connection is closed:
  *     so a network that fails in one direction, or a stopped process, has the effect of a broken connection.
  * (6) A link to a partition of the same process goes through memory, without TLS: its bytes do not leave the process.
- * (7) A link comes up only if the peer's identity names the shard that the map has at this address.
+ * (7) A link comes up only if the peer's identity names the shard that the map has at this address, and no newer leader of this shard was
+ *     heard.
+ * (8) A shard with several copies has several addresses. One of them leads, so the link tries them in turn, at first without a wait. A
+ *     copy that does not lead names the one that does, as far as it has heard: this one is tried in between (leaders.h). When a newer
+ *     leader is heard, the connection to the one before ends: its requests are lost as if the shard had restarted, and the link goes on
+ *     at the new leader.
  */
 #pragma once
 
@@ -34,6 +39,7 @@ struct hybrid_clock;
 struct loop;
 struct labels;
 struct peer_incoming;
+struct peer_leaders;
 struct peer_link;
 struct metric_cell;
 struct metrics;
@@ -75,10 +81,11 @@ struct peer_self {
     const char *word;
     struct peer_link_events events;
     struct metrics *metrics;
-    struct labels *links;        /* metrics by shard */
-    uint32_t thread;             /* index of the partition, for `links` */
-    struct cluster_clock *clock; /* hears the clocks of peers; NULL: none does */
-    struct hybrid_clock *hybrid; /* of the partition */
+    struct labels *links;         /* metrics by shard */
+    uint32_t thread;              /* index of the partition, for `links` */
+    struct peer_leaders *leaders; /* of other shards; NULL: each link has one address */
+    struct cluster_clock *clock;  /* hears the clocks of peers; NULL: none does */
+    struct hybrid_clock *hybrid;  /* of the partition */
     struct peer_options options;
     struct peer_identity identity; /* log_index, wall_us: see peer_self_encode */
     uint32_t *listeners;           /* counts links with `listens` */
@@ -123,11 +130,19 @@ struct peer_greeting {
     bool is_admitted;   /* the peer has accepted a secret */
 };
 
+/* Where and when a link connects next. */
+struct peer_retry {
+    uint64_t at_ms;    /* monotonic */
+    uint32_t failures; /* consecutive ones */
+    uint32_t turn;     /* of the shard's addresses, which was tried last */
+    bool is_named;     /* a copy has named the present address: it is not of the turn */
+};
+
 struct peer_link {
     struct list link; /* in a list of the owner */
     const struct peer_self *self;
     char *shard;
-    char *address;
+    char *address;         /* in DOWN: where it connects next */
     struct stream *stream; /* NULL in DOWN */
     enum peer_link_state state;
     struct peer_greeting greeting;
@@ -138,15 +153,14 @@ struct peer_link {
     struct list requests;
     struct table *by_id;
     uint64_t last_id;
-    struct peer_request status;   /* the outstanding STATUS request; id 0: none */
-    struct peer_identity peer;    /* identity of the peer in the last STATUS or greeting */
-    uint64_t heard_ms;            /* monotonic: the last byte from the peer */
-    uint64_t pinged_us;           /* monotonic: the last STATUS was sent */
-    uint64_t round_trip_us;       /* of the last STATUS that was replied to; 0: none */
-    struct metric_cell *cell;     /* enum link_word */
-    uint64_t retry_ms;            /* monotonic: in DOWN, when to connect */
+    struct peer_request status; /* the outstanding STATUS request; id 0: none */
+    struct peer_identity peer;  /* of the peer at this address, in the last STATUS or greeting */
+    uint64_t heard_ms;          /* monotonic: the last byte from the peer */
+    uint64_t pinged_us;         /* monotonic: the last STATUS was sent */
+    uint64_t round_trip_us;     /* of the last STATUS that was replied to; 0: none */
+    struct metric_cell *cell;   /* enum link_word */
+    struct peer_retry retry;
     uint64_t since_ms;            /* monotonic: when the link came up, or since when it is not up */
-    uint32_t failures;            /* consecutive failures */
     uint64_t connects;            /* number of connections that came up */
     char reason[PEER_REASON_MAX]; /* why the link is down; empty: it was never down */
 };
@@ -158,6 +172,10 @@ struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
 void peer_link_free(struct peer_link *link);
 /* Connects, sends STATUS and detects silence; to be called several times in each ping_ms. */
 void peer_link_tick(struct peer_link *link);
+
+/* A newer leader of the shard was heard, at this address; NULL: at none that the map has. Ends the connection, unless it is being made to
+ * this address, and connects there at the next tick. */
+void peer_link_new_leader(struct peer_link *link, const char *address);
 
 /* Sends a request. The payload has at most PEER_PAYLOAD_MAX bytes and is copied. PEER_SENT: `request` is
  * outstanding. */

@@ -19,9 +19,12 @@ struct peer_set {
     struct peer_host host;
     struct timer *tick;
     uint32_t ticks;
-    struct shard_map *map; /* NULL: none */
-    int shard;             /* index of our shard in the map; -1: not in the map */
-    bool is_elsewhere;     /* the map has our name at another address */
+    struct shard_map *map;        /* NULL: none */
+    int shard;                    /* index of our shard in the map; -1: not in the map */
+    bool is_elsewhere;            /* the map has our name at another address */
+    struct peer_leaders *leaders; /* of other shards */
+    /* of the last older leader that was not admitted */
+    char refusal[PEER_REDIRECTION_MAX];
     /* for partitions of this process; NULL: closed */
     struct process_listener *listener;
     char *listens_at; /* its name */
@@ -58,6 +61,41 @@ const struct shard *peer_shard_at(const struct shard_map *map, const char *addre
     return shard < 0 ? NULL : &map->shards[shard];
 }
 
+/* ---- leaders of other shards ---- */
+
+static void close_older(struct peer_set *peers, const char *shard)
+{
+    for (struct list *at = peers->incoming.next; at != &peers->incoming; at = at->next) {
+        struct peer_incoming *incoming = container_of(at, struct peer_incoming, link);
+        if (strcmp(incoming->peer.shard, shard) == 0 &&
+            peer_leaders_compare(peers->leaders, &incoming->peer) == PEER_LEADER_OLDER)
+            incoming->is_broken = true;
+    }
+}
+
+/* on_newer of the leaders. May be called by the link to this shard, which then is on its way up and stays. */
+static void follow_leader(void *owner, const char *shard)
+{
+    struct peer_set *peers = owner;
+    struct peer_link *link = peer_set_find(peers, bytes_of(shard));
+    const char *address = peer_leaders_address(peers->leaders, shard);
+    log_event(LOG_INFO, "peer_leader", "shard=%s address=%s", shard, address ? address : "-");
+    close_older(peers, shard);
+    if (link)
+        peer_link_new_leader(link, address);
+    if (peers->host.on_new_leader)
+        peers->host.on_new_leader(peers->host.owner, shard);
+}
+
+const char *peer_set_leader(const struct peer_set *peers, const struct shard *shard)
+{
+    const char *known = peers ? peer_leaders_address(peers->leaders, shard->name) : NULL;
+    for (size_t i = 0; known && i < shard->address_count; i++)
+        if (strcasecmp(shard->addresses[i], known) == 0)
+            return shard->addresses[i];
+    return shard->addresses[0];
+}
+
 /* ---- create and free ---- */
 
 static void follow_leaving_shards(struct peer_set *peers);
@@ -82,11 +120,13 @@ struct peer_set *peer_set_new(const struct peer_host *host)
     CHECK(peers);
     peers->host = *host;
     peers->shard = -1;
+    peers->leaders = peer_leaders_new(follow_leader, peers);
     peers->self = (struct peer_self){.loop = host->loop,
                                      .word = "PEER",
                                      .metrics = host->metrics,
                                      .links = host->links,
                                      .thread = host->thread,
+                                     .leaders = peers->leaders,
                                      .clock = host->clock,
                                      .hybrid = host->hybrid,
                                      .current_index = host->current_index,
@@ -125,6 +165,7 @@ void peer_set_free(struct peer_set *peers)
     drop_links(peers);
     drop_incoming(peers);
     timer_free(peers->tick);
+    peer_leaders_free(peers->leaders);
     shard_map_unref(peers->map);
     peer_self_free_credentials(&peers->self);
     for (int i = 0; i < PEER_ECHOES_KEPT; i++)
@@ -168,6 +209,7 @@ static void set_identity(struct peer_set *peers, const struct peer_config *confi
     (void)snprintf(identity->run_id, sizeof identity->run_id, "%s", peers->host.run_id);
     (void)snprintf(identity->version, sizeof identity->version, "%s", peers->host.version);
     (void)snprintf(identity->address, sizeof identity->address, "%s", config->address);
+    identity->leadership = config->leadership;
     identity->port = config->port;
     identity->tls_port = config->tls_port;
     (void)snprintf(identity->shard, sizeof identity->shard, "%s", name_in(config, peers->shard));
@@ -182,21 +224,25 @@ static bool needs_new_links(const struct peer_set *peers, const struct peer_conf
                             int shard)
 {
     return strcmp(peers->self.identity.shard, name_in(config, shard)) != 0 ||
-           strcmp(peers->self.identity.address, config->address) != 0 || !peers->self.secret ||
-           strcmp(peers->self.secret, config->secret) != 0 ||
+           strcmp(peers->self.identity.address, config->address) != 0 ||
+           peer_leadership_compare(&peers->self.identity.leadership, &config->leadership) != 0 ||
+           !peers->self.secret || strcmp(peers->self.secret, config->secret) != 0 ||
            strcmp(peers->self.secret_previous, config->secret_previous) != 0 ||
            peers->self.tls != config->tls;
 }
 
-/* The identity of a connected shard; NULL: it is not connected. */
+/* The identity of a connected shard, of its newest leader; NULL: it is not connected. */
 static const struct peer_identity *incoming_of(const struct peer_set *peers, struct bytes shard)
 {
+    const struct peer_identity *newest = NULL;
     for (const struct list *at = peers->incoming.next; at != &peers->incoming; at = at->next) {
         const struct peer_incoming *incoming = container_of(at, struct peer_incoming, link);
-        if (bytes_equal(bytes_of(incoming->peer.shard), shard))
-            return &incoming->peer;
+        if (bytes_equal(bytes_of(incoming->peer.shard), shard) &&
+            (!newest ||
+             peer_leadership_compare(&incoming->peer.leadership, &newest->leadership) > 0))
+            newest = &incoming->peer;
     }
-    return NULL;
+    return newest;
 }
 
 /* Does the map have the shard at the link's address? Or is the shard connected, although the map does not have it? */
@@ -205,7 +251,7 @@ static bool is_link_wanted(const struct peer_set *peers, const struct peer_link 
     struct bytes name = bytes_of(link->shard);
     int shard = shard_map_named(peers->map, name);
     if (shard >= 0)
-        return strcmp(peers->map->shards[shard].addresses[0], link->address) == 0;
+        return shard_has_address(&peers->map->shards[shard], link->address);
     const struct peer_identity *peer = incoming_of(peers, name);
     return peer && strcmp(peer->address, link->address) == 0;
 }
@@ -236,7 +282,7 @@ static void add_new_links(struct peer_set *peers)
         const struct shard *shard = &peers->map->shards[i];
         if ((int)i == peers->shard || peer_set_find(peers, bytes_of(shard->name)))
             continue;
-        add_peer_link(peers, shard->name, shard->addresses[0]);
+        add_peer_link(peers, shard->name, peer_set_leader(peers, shard));
     }
 }
 
@@ -283,6 +329,7 @@ void peer_set_configure(struct peer_set *peers, const struct peer_config *config
         drop_incoming(peers);
     }
     struct shard_map *old = peers->map;
+    peer_leaders_configure(peers->leaders, config->map);
     peers->map = config->map ? shard_map_ref((struct shard_map *)config->map) : NULL;
     shard_map_unref(old);
     peers->shard = shard;
@@ -303,6 +350,16 @@ void peer_set_configure(struct peer_set *peers, const struct peer_config *config
         peers->tick = timer_new(peers->host.loop, peers_tick, peers);
         timer_start(peers->tick, 1, PEERS_TICK_MS);
     }
+}
+
+void peer_set_close(struct peer_set *peers)
+{
+    peer_set_stop_accepting(peers);
+    peers->self.identity.shard[0] = 0;
+    drop_links(peers);
+    drop_incoming(peers);
+    timer_free(peers->tick);
+    peers->tick = NULL;
 }
 
 const char *peer_set_shard(const struct peer_set *peers)
@@ -344,10 +401,22 @@ static const char other_protocol[] =
     "ERR this backend has another version of the protocol between backends: run the same version "
     "of Scree on all backends";
 
+static const char other_shard[] = "ERR this backend belongs to another shard: check the shard maps";
+
 static bool is_protocol(struct bytes text)
 {
     int64_t number;
     return number_parse_int64(text, &number) && number == PEER_PROTOCOL;
+}
+
+const char *peer_refuse_at_copy(struct bytes protocol, struct bytes shard, const char *own,
+                                const char *leader, char to[PEER_REDIRECTION_MAX])
+{
+    if (!is_protocol(protocol))
+        return other_protocol;
+    if (!bytes_equal(shard, bytes_of(own)))
+        return other_shard;
+    return peer_redirect(to, leader);
 }
 
 bool peer_admit_copy(const struct peer_identity *self, struct bytes protocol, struct bytes shard,
@@ -357,12 +426,21 @@ bool peer_admit_copy(const struct peer_identity *self, struct bytes protocol, st
     if (!is_protocol(protocol))
         *error = other_protocol;
     else if (!bytes_equal(shard, bytes_of(self->shard)))
-        *error = "ERR this backend belongs to another shard: check the shard maps";
+        *error = other_shard;
     else if (!peer_identity_read(identity, peer) || strcmp(peer->shard, self->shard) != 0)
         *error = "ERR the identity is not that of a copy of this shard";
     else if (strcasecmp(peer->address, self->address) == 0)
         *error = "ERR both copies have the same address: check advertise-host and advertise-port";
     return !*error;
+}
+
+/* The error of a peer that another one has succeeded as the leader of its shard. */
+static const char *refuse_older(struct peer_set *peers, const struct peer_identity *peer)
+{
+    const char *leader = peer_leaders_address(peers->leaders, peer->shard);
+    (void)snprintf(peers->refusal, sizeof peers->refusal, "ERR the shard has a newer leader, at %s",
+                   leader ? leader : "-");
+    return peers->refusal;
 }
 
 bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes shard,
@@ -375,11 +453,13 @@ bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes 
         *error = "ERR this backend's address is not in its shard map: check advertise-host "
                  "and advertise-port";
     else if (!bytes_equal(shard, bytes_of(peers->self.identity.shard)))
-        *error = "ERR this backend belongs to another shard: check the shard maps";
+        *error = other_shard;
     else if (!peer_identity_read(identity, peer) || !*peer->shard)
         *error = "ERR the identity is not valid";
     else if (strcmp(peer->shard, peers->self.identity.shard) == 0)
         *error = "ERR both backends have the same shard name: check the shard maps";
+    else if (peer_leaders_compare(peers->leaders, peer) == PEER_LEADER_OLDER)
+        *error = refuse_older(peers, peer);
     else if (count_incoming(peers) >= INCOMING_MAX)
         *error = "ERR too many backends are connected";
     if (*error)
@@ -395,6 +475,7 @@ size_t peer_set_identity(const struct peer_set *peers, char to[PEER_IDENTITY_MAX
 void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
                            const struct peer_identity *peer)
 {
+    (void)peer_leaders_hear(peers->leaders, peer, NULL);
     (void)peer_incoming_new(&peers->self, stream, peer, &peers->incoming);
 }
 
@@ -516,17 +597,19 @@ static void print_link(const struct peer_set *peers, const struct peer_link *lin
                "peer_%s:address=%s,state=%s,outstanding=%u,output_bytes=%zu,connects=%" PRIu64
                ",failures=%u,through=%s,since_s=%" PRIu64,
                link->shard, link->address, peer_link_state_name(link), peer_link_outstanding(link),
-               link->stream ? stream_pending(link->stream) : 0, link->connects, link->failures,
-               peer_link_through(link), (loop_mono_ms(peers->host.loop) - link->since_ms) / 1000);
+               link->stream ? stream_pending(link->stream) : 0, link->connects,
+               link->retry.failures, peer_link_through(link),
+               (loop_mono_ms(peers->host.loop) - link->since_ms) / 1000);
     if (is_up)
         out_printf(out,
                    ",run_id=%s,version=%s,map_epoch=%" PRIu64 ",same_map=%s,log_index=%" PRIu64
                    ",last_heard_ms=%" PRIu64 ",round_trip_us=%" PRIu64 ",clock_skew_ms=%" PRId64
-                   "\r\n",
+                   ",generation=%" PRIu32 ",term=%" PRIu64 "\r\n",
                    link->peer.run_id, link->peer.version, link->peer.map_epoch,
                    link->peer.map_hash == peers->self.identity.map_hash ? "yes" : "no",
                    link->peer.log_index, loop_mono_ms(peers->host.loop) - link->heard_ms,
-                   link->round_trip_us, peer_link_clock_skew_us(link) / 1000);
+                   link->round_trip_us, peer_link_clock_skew_us(link) / 1000,
+                   link->peer.leadership.generation, link->peer.leadership.term);
     else
         out_printf(out, ",reason=\"%s\"\r\n", link->reason);
 }

@@ -15,12 +15,16 @@
  * Shards of one process need no network between them: a partition also accepts connections to its address within the process, and
  * a link to such an address goes through memory (stream.h). Greeting, frames, limits and timeouts are the same.
  *
- * A new map keeps the links to shards whose name and address stay. A shard that moved gets a new link. When the secret,
- * TLS or our own name changes, all links are made anew and incoming connections are closed; their peers connect again.
+ * A shard with several copies has a link to the one that leads, wherever in its list of addresses it is (leaders.h). A partition whose own
+ * copy does not lead has no links (peer_set_close): its session replies to SCREE PEER where the leader is.
+ *
+ * A new map keeps the links to shards whose name stays, and which still have the link's address. A shard that moved gets a new link. When
+ * the secret, TLS or our own name changes, all links are made anew and incoming connections are closed; their peers connect again.
  */
 #pragma once
 
 #include "backend/peer/incoming.h"
+#include "backend/peer/leaders.h"
 
 enum { PEER_ECHOES_KEPT = 64 };
 
@@ -33,6 +37,7 @@ struct peer_config {
     const char *old_shard;
     const char *address;     /* advertised */
     uint16_t port, tls_port; /* for clients; 0: none */
+    struct peer_leadership leadership;
     const char *secret;
     const char *secret_previous; /* is shown too; empty: none */
     struct tls_context *tls;     /* for connections to others; NULL: plain */
@@ -52,6 +57,8 @@ struct peer_host {
     const char *version;
     uint64_t (*current_index)(void *owner); /* returns the index of the last batch */
     struct peer_requests requests;
+    /* A newer leader of the shard was heard; the connections of the one before are closed. NULL is allowed. */
+    void (*on_new_leader)(void *owner, const char *shard);
     /* takes a connection within the process, as one of a port; NULL: there are none */
     void (*on_accept)(void *owner, struct stream *stream);
     void *owner; /* of these functions */
@@ -63,6 +70,9 @@ struct peer_set *peer_set_new(const struct peer_host *host);
 void peer_set_free(struct peer_set *peers);
 /* Puts a map and options into force; everything is copied or referenced. */
 void peer_set_configure(struct peer_set *peers, const struct peer_config *config);
+/* The partition does not lead its shard any more: ends all links, which loses their requests, and connections, and accepts no more, until
+ * peer_set_configure. What was heard of other leaders is kept. */
+void peer_set_close(struct peer_set *peers);
 /* Accepts no more connections within the process: the partition stops. */
 void peer_set_stop_accepting(struct peer_set *peers);
 /* The shard of the map that has this address, ignoring case; NULL: none. */
@@ -72,6 +82,10 @@ const struct shard *peer_shard_at(const struct shard_map *map, const char *addre
  * its '-'. */
 bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes shard,
                     struct bytes identity, struct peer_identity *peer, const char **error);
+/* As peer_set_admit, for a partition whose own copy of the shard `own` does not lead: an error reply without its '-', for the peer to go
+ * elsewhere. `leader`: address, may be empty. */
+const char *peer_refuse_at_copy(struct bytes protocol, struct bytes shard, const char *own,
+                                const char *leader, char to[PEER_REDIRECTION_MAX]);
 /* Checks the words of SCREE REPLICA, with which another copy of the shard `self` connects, as peer_set_admit does. */
 bool peer_admit_copy(const struct peer_identity *self, struct bytes protocol, struct bytes shard,
                      struct bytes identity, struct peer_identity *peer, const char **error);
@@ -87,6 +101,8 @@ const char *peer_set_shard(const struct peer_set *peers);
 bool peer_set_is_elsewhere(const struct peer_set *peers);
 /* The map in force; NULL: none. Borrowed until peer_set_configure. */
 const struct shard_map *peer_set_map(const struct peer_set *peers);
+/* The address of the copy of a shard that leads, as far as is known: one of the shard's. `peers` NULL: the first. */
+const char *peer_set_leader(const struct peer_set *peers, const struct shard *shard);
 /* The link to a shard; NULL: there is none. */
 struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard);
 /* Sets in the identity whether this partition wants PUBLISH. Returns false if that does not change it. */

@@ -12,6 +12,8 @@
 #include "backend/slots/slot_table.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <strings.h>
 
 /* ---- one node ---- */
 
@@ -37,19 +39,36 @@ static const struct shard_map *map_of(const struct call *call)
     return peer_set_map(call->partition->shards.peers);
 }
 
+/* Where the leader of a shard is; `own`: room for this partition's address. */
+static const char *address_of_leader(const struct call *call, const struct shard *shard,
+                                     char own[PEER_ADDRESS_MAX + 1])
+{
+    const struct partition *partition = call->partition;
+    bool is_own = strcmp(shard->name, slot_owners_name(partition->shards.owners)) == 0;
+    if (shard->address_count == 1 || !is_own)
+        return peer_set_leader(partition->shards.peers, shard);
+    if (partition->copies.is_closed)
+        return *partition->copies.leader ? partition->copies.leader : shard->addresses[0];
+    peering_address(partition, own, PEER_ADDRESS_MAX + 1);
+    return own;
+}
+
 bool cluster_nodes_find(const struct call *call, const char *shard, struct cluster_node *node)
 {
+    char own[PEER_ADDRESS_MAX + 1];
+    const char *address = NULL;
     const struct shard_map *map = map_of(call);
     const struct peer_link *link = peer_set_find(call->partition->shards.peers, bytes_of(shard));
     int index = map ? shard_map_named(map, bytes_of(shard)) : -1;
     *node = (struct cluster_node){0};
     if (index >= 0)
-        cluster_node_at(node, map->shards[index].addresses[0]);
+        address = address_of_leader(call, &map->shards[index], own);
     else if (link) /* it was removed from the map, and gives its slots away */
-        cluster_node_at(node, link->address);
-    else
+        address = link->address;
+    if (!address)
         return false;
-    if (link)
+    cluster_node_at(node, address);
+    if (link && strcasecmp(link->address, address) == 0)
         choose_port(call, link->peer.port, link->peer.tls_port, node);
     return true;
 }

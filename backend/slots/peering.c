@@ -7,6 +7,7 @@
 #include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
 #include "backend/slots/key_arrival.h"
+#include "backend/slots/slot_moves.h"
 #include "backend/slots/slot_owners.h"
 #include "backend/storage/orphan.h"
 #include "backend/transaction/participant.h"
@@ -60,6 +61,13 @@ static void connection_closed(void *owner, struct peer_incoming *incoming)
     key_arrivals_closed(partition->shards.strays.arrivals, incoming);
 }
 
+/* peer_host.on_new_leader. Transactions ask by themselves, because the connection of the leader before has ended. */
+static void leader_heard(void *owner, const char *shard)
+{
+    struct partition *partition = owner;
+    slot_moves_ask(partition->shards.moves, shard);
+}
+
 struct peer_set *peering_new(struct partition *partition)
 {
     const struct peer_host host = {
@@ -73,6 +81,7 @@ struct peer_set *peering_new(struct partition *partition)
         .version = SCREE_VERSION,
         .current_index = batch_index,
         .requests = {.handle = handle_request, .on_closed = connection_closed},
+        .on_new_leader = leader_heard,
         .on_accept = partition->listeners.on_accept,
         .owner = partition,
     };
@@ -193,6 +202,7 @@ void peering_configure(struct partition *partition)
         .address = address,
         .port = port,
         .tls_port = tls_port,
+        .leadership = {partition->copies.generation, partition->copies.term},
         .secret = options->secret,
         .secret_previous = options->secret_previous,
         .tls = snapshot->peer_tls,

@@ -94,7 +94,9 @@ void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run,
 static const char *address_of_owner(const struct slot_owners *owners, const char *shard)
 {
     int index = owners->map ? shard_map_named(owners->map, bytes_of(shard)) : -1;
-    return index >= 0 ? owners->map->shards[index].addresses[0] : NULL;
+    return index < 0
+               ? NULL
+               : peer_set_leader(owners->partition->shards.peers, &owners->map->shards[index]);
 }
 
 static bool is_same_run(const struct slot_owners *owners, unsigned slot, const struct slot_run *run)

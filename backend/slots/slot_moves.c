@@ -519,6 +519,13 @@ uint32_t slot_moves_cancel(struct slot_moves *moves)
     return count;
 }
 
+void slot_moves_ask(struct slot_moves *moves, const char *shard)
+{
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next)
+        if (strcmp(target_at(at)->source, shard) == 0)
+            target_at(at)->ask_ms = 0;
+}
+
 void slot_moves_give_up_lost(struct slot_moves *moves)
 {
     const struct peer_set *peers = moves->host.partition->shards.peers;

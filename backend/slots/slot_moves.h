@@ -27,6 +27,8 @@ void slot_moves_tick(struct slot_moves *moves);
 
 /* Do slots arrive here of which only some rows are stored? */
 bool slot_moves_is_receiving(const struct slot_moves *moves);
+/* The shard has a newer leader, which may have given up moves to this partition: asks it at the next tick. */
+void slot_moves_ask(struct slot_moves *moves, const char *shard);
 
 /* While paused, no move begins, and those that copy wait; also after a restart. To be called by a command, of which this is
  * an effect. */

@@ -12,6 +12,7 @@ import time
 from support.cluster import Cluster, binary
 from support.copies import Copies, TwoShards
 from support.harness import Suite, check, check_equal, sized, wait_for
+from support.other_version import PEER_PROTOCOL
 from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
@@ -355,6 +356,13 @@ def deals_go_on(copies, giver, taker, refused, is_over):
                 refused.append(str(reply))
 
 
+def link_of(copies, index, shard):
+    """State of a link, the backend to which it leads, and whether it was forced."""
+    link = copies.link(index, shard)
+    ports = {'%s:%d' % backend.addresses[0][:2]: i for i, backend in enumerate(copies.backends)}
+    return [link.get('state'), ports.get(link.get('address')), int(link.get('generation', 0)) > 1]
+
+
 @suite.case('a copy of one of several shards sends clients to the leaders of the others, also after slots have moved')
 def _(run):
     with TwoShards() as copies, copies.connect() as client:
@@ -363,6 +371,13 @@ def _(run):
         for key in (low, high):
             check_equal(client.get('SET', key, 'v'), b'OK')
         copies.wait_copied()
+        for index, shard, leader in ((1, 'a', 0), (3, 'b', 2)):  # to other shards, too
+            with copies.copy(index) as node:
+                check_equal(node.get('SCREE', 'AUTH', copies.secret), b'OK')
+                expected = ['NOTLEADER', '%s:%d' % copies.backends[leader].addresses[0][:2]]
+                wait_for(lambda: str(node.get('SCREE', 'PEER', PEER_PROTOCOL, shard, '')).split()[:2] == expected, 'the leader to be named')
+                check('another shard' in str(node.get('SCREE', 'PEER', PEER_PROTOCOL, 'x', '')), 'a peer that seeks another shard')
+                check('same version' in str(node.get('SCREE', 'PEER', '7', shard, '')), 'a peer of another version')
         with copies.reader(1) as of_a, copies.reader(3) as of_b:
             check_equal([of_a.get('GET', low), of_b.get('GET', high)], [b'v', b'v'])
             for reader, key, owner in ((of_a, high, 2), (of_b, low, 0)):
@@ -402,6 +417,10 @@ def _(run):
         with copies.copy(1) as copy:
             wait_for(lambda: copy.get('SCREE', 'REPLICAS', 'FORCE') == b'OK', 'the link to the leader to break', pause=0.05)
         copies.wait_phase(1, 'serving')
+        wait_for(lambda: link_of(copies, 2, 'a') == ['up', 1, True], 'the other shard to follow the copy, without a new map', pause=0.05)
+        with copies.copy(2) as node:
+            check_equal(str(node.get('GET', low)).split()[2], '%s:%d' % copies.backends[1].addresses[0][:2])
+            check_equal(node.get('CLUSTER', 'SLOTS')[0][2][1], copies.backends[1].addresses[0][1])
         copies.orders[0].reverse()
         copies.reload()
         wait_for(lambda: client.get('GET', low) == have, 'the proxy to use the copy')

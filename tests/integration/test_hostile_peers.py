@@ -13,15 +13,15 @@ import threading
 import time
 
 from support import harness
-from support.cluster import Cluster, binary, is_sanitized, slot_of
+from support.cluster import Cluster, binary, free_ports, is_sanitized, slot_of
 from support.copies import Copies
 from support.frame_spoiler import HEADER, FrameSpoiler, Spoiler
 from support.harness import Suite, check, check_equal, sized, wait_for
+from support.other_version import PEER_PROTOCOL, OtherVersion
 from support.resp import Closed
 
 THIRDS = ['0-5460', '5461-10922', '10923-16383']
 MOVED = ['0-2999', '3000-10922', '10923-16383']  # slots 3000-5460 go to the second shard and back
-PROTOCOL = '7'  # PEER_PROTOCOL of backend/peer/frame.h
 KINDS_MET = 14  # at least so many kinds of frames must have been spoiled
 
 
@@ -302,7 +302,7 @@ def map_of(cluster, run_id='0' * 40):
     """Epoch and hash of the map of the first shard, which are in its identity."""
     with cluster.partition(0) as connection:
         check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
-        identity = connection.get('SCREE', 'PEER', PROTOCOL, 'b0p0', identity_of('b1p0', run_id))
+        identity = connection.get('SCREE', 'PEER', PEER_PROTOCOL, 'b0p0', identity_of('b1p0', run_id))
     check(isinstance(identity, bytes), 'a peer was refused: %r' % identity)
     return identity[1:17]
 
@@ -310,7 +310,7 @@ def map_of(cluster, run_id='0' * 40):
 def greet(cluster, connection, run_id):
     """The connection becomes that of the other backend, which has the same map."""
     check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
-    connection.get('SCREE', 'PEER', PROTOCOL, 'b0p0', identity_of('b1p0', run_id, map_of(cluster, run_id)))
+    connection.get('SCREE', 'PEER', PEER_PROTOCOL, 'b0p0', identity_of('b1p0', run_id, map_of(cluster, run_id)))
 
 
 class Steps:
@@ -561,6 +561,37 @@ def _(run):
             check_equal(steps.send(MOVE_BEGIN, move_begin(now_us << 11, cluster.epoch), 0), DONE)
 
 
+class Misled(Cluster):
+    """A backend whose map has a shard at the ports; what listens there is the test's."""
+
+    def __init__(self, ports):
+        self.others = ' '.join('127.0.0.1:%d' % port for port in ports)
+        super().__init__(backends=1, partitions=1, proxies=0, linked=True, slots=['0-8191'])
+
+    def shards_text(self, slots=None):
+        return super().shards_text(slots) + '\n[shard misleading]\nslots = 8192-16383\naddress = %s\n' % self.others
+
+    def wait_linked(self):
+        pass
+
+
+@suite.case('copies that name each other or a stranger as the leader are asked in turn, after growing waits, and the stranger never')
+def _(run):
+    first, second, third, stranger = ports = [free_ports() for _ in range(4)]
+    names = {first: 'NOTLEADER 127.0.0.1:%d this copy does not lead' % second, second: 'NOTLEADER 127.0.0.1:%d' % first,
+             third: 'NOTLEADER 127.0.0.1:%d %s' % (stranger, 'x' * 150), stranger: 'NOTLEADER 127.0.0.1:%d' % stranger}
+    listeners = [OtherVersion(('127.0.0.1', port), peer='-' + names[port]) for port in ports]
+    with listeners[0], listeners[1], listeners[2], listeners[3], Misled(ports[:3]) as cluster, cluster.partition(0) as partition:
+        begin = time.monotonic()
+        wait_for(lambda: all(listener.greetings >= 4 for listener in listeners[:3]), 'all copies to be asked twice')  # AUTH, PEER
+        asked, seconds = sum(listener.greetings for listener in listeners) // 2, time.monotonic() - begin
+        check(asked <= 30 + 2 * seconds, 'the copies were asked %d times within %.1f s' % (asked, seconds))
+        check_equal(listeners[3].greetings, 0)
+        check_equal(partition.get('PING'), b'PONG')
+        text = partition.get('INFO', 'peers').decode()
+        check(re.search(r'peer_misleading:address=127.0.0.1:(%d|%d|%d),state=(?!up)' % (first, second, third), text), text)
+
+
 REPLICA_HELLO, REPLICA_CORE, REPLICA_PART = 27, 28, 29
 
 
@@ -582,7 +613,7 @@ def greet_copy(copies, address):
     connection = copies.leader()
     check_equal(connection.get('SCREE', 'AUTH', copies.secret), b'OK')
     identity = identity_of('a', '0' * 40).replace(b'\x0b127.0.0.1:1', bytes([len(address)]) + address.encode())
-    check(isinstance(connection.get('SCREE', 'REPLICA', PROTOCOL, 'a', identity), bytes), 'the copy was refused')
+    check(isinstance(connection.get('SCREE', 'REPLICA', PEER_PROTOCOL, 'a', identity), bytes), 'the copy was refused')
     return connection
 
 

@@ -12,13 +12,12 @@ from support import harness
 from support.certs import Authority
 from support.cluster import Cluster, even_slots
 from support.harness import Suite, check, check_equal, patience, wait_for
-from support.other_version import OtherVersion
+from support.other_version import PEER_PROTOCOL, OtherVersion
 from support.relay import Relay
 from support.resp import ReplyError
 
 HEADER = struct.Struct('<IB3xQQ')
 STATUS, ECHO, DONE, FAILED = 1, 2, 128, 129
-PROTOCOL = '7'  # PEER_PROTOCOL of backend/peer/frame.h
 
 suite = Suite(__doc__)
 
@@ -90,16 +89,16 @@ def shard_metric(cluster, index, name, shard):
     return int(text.split('\nscree_backend_peer_%s{shard="%s"} ' % (name, shard))[1].split('\n')[0])
 
 
-def greeting_of(shard='x', run_id='f' * 40):
+def greeting_of(shard='x', run_id='f' * 40, generation=0, term=0):
     words = b''.join(bytes([len(word)]) + word.encode() for word in (run_id, shard, '127.0.0.1:1', '0.1.0'))
-    return b'\1' + struct.pack('<QQQ', 1, 2, 3) + words
+    return b'\1' + struct.pack('<QQQ', 1, 2, 3) + words + struct.pack('<HHBQIQ', 0, 0, 0, 0, generation, term)
 
 
-def connect_as_peer(cluster, index, shard='x'):
+def connect_as_peer(cluster, index, shard='x', **leadership):
     """A socket on which the test has sent the greeting of another backend."""
     connection = cluster.partition(index)
     check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
-    connection.get('SCREE', 'PEER', PROTOCOL, 'b%dp0' % index, greeting_of(shard))
+    connection.get('SCREE', 'PEER', PEER_PROTOCOL, 'b%dp0' % index, greeting_of(shard, **leadership))
     return connection.sock
 
 
@@ -234,15 +233,15 @@ def _(run):
 def _(run):
     with Peers() as cluster:
         cluster.wait_linked()
-        words = ('SCREE', 'PEER', PROTOCOL, 'b0p0', greeting_of())
+        words = ('SCREE', 'PEER', PEER_PROTOCOL, 'b0p0', greeting_of())
         with cluster.partition(0) as stranger:
             check('NOPERM' in str(stranger.get(*words)), 'a peer without the secret was accepted')
             check('WRONGPASS' in str(stranger.get('SCREE', 'AUTH', cluster.secret + 'x')), 'a wrong secret was accepted')
             check('NOPERM' in str(stranger.get(*words)), 'a peer with a wrong secret was accepted')
         with cluster.partition(0) as mistaken:
             check_equal(mistaken.get('SCREE', 'AUTH', cluster.secret), b'OK')
-            for bad in ((PROTOCOL, 'b1p0', greeting_of()), (PROTOCOL, 'b0p0', b''), (PROTOCOL, 'b0p0', greeting_of('b0p0')),
-                        (PROTOCOL, 'b0p0', greeting_of('a\r\nx'))):
+            for bad in ((PEER_PROTOCOL, 'b1p0', greeting_of()), (PEER_PROTOCOL, 'b0p0', b''), (PEER_PROTOCOL, 'b0p0', greeting_of('b0p0')),
+                        (PEER_PROTOCOL, 'b0p0', greeting_of('a\r\nx'))):
                 check(isinstance(mistaken.get('SCREE', 'PEER', *bad), ReplyError), '%r was accepted' % (bad,))
             check_equal(mistaken.get('PING'), b'PONG')
         check_equal(cluster.peers(0)[0]['peers_incoming'], '2')
@@ -251,17 +250,23 @@ def _(run):
             sock.sendall(garbage)
             check(is_closed(sock), 'garbage was not answered with the end of the connection')
         sock = connect_as_peer(cluster, 0)
-        sock.sendall(frame(99, 7) + frame(STATUS, 8, greeting_of('y')) + frame(ECHO, 9, b'\0\0\0\0hi'))
-        replies = {number: (kind, payload) for kind, number, payload in (read_frame(sock) for _ in range(3))}
+        sock.sendall(frame(99, 7) + frame(STATUS, 8, greeting_of('y')) + frame(STATUS, 6, greeting_of(term=1)) +
+                     frame(ECHO, 9, b'\0\0\0\0hi'))
+        replies = {number: (kind, payload) for kind, number, payload in (read_frame(sock) for _ in range(4))}
         check_equal(replies[7], (FAILED, b'\x01unknown request'))
-        check_equal(replies[8][0], FAILED)
+        check_equal([replies[8][0], replies[6][0]], [FAILED, FAILED])
         check_equal(replies[9], (DONE, b'hi'))
         sock.sendall(frame(ECHO, 9, b'\0\0\0\0again') + frame(ECHO, 5000, b'\0\0\0\0new'))
         check_equal(read_frame(sock), (DONE, 5000, b'new'), 'a request that came twice was run twice')
         sock.sendall(frame(ECHO, 10, b'\0\0\0\0old'))
         check(is_closed(sock), 'a request that may have come before was run')
         sock.close()
+        with connect_as_peer(cluster, 0, 'b1p0', generation=(1 << 32) - 1, term=(1 << 64) - 1):
+            wait_for(lambda: cluster.peers(0)[0]['peers_incoming'] == '3', 'the impostor to be connected')
         wait_for(lambda: cluster.peers(0)[0]['peers_incoming'] == '2', 'the closed connections to be forgotten')
+        cluster.wait_linked()
+        cluster.backends[1].kill9()
+        cluster.backends[1].start()  # a shard with one copy is not locked out by who claims to lead it
         cluster.wait_linked()
 
 
@@ -410,7 +415,7 @@ def _(run):
         sentence = 'run the same version of Scree on all backends'
         with cluster.partition(0) as other:
             check_equal(other.get('SCREE', 'AUTH', cluster.secret), b'OK')
-            for protocol in ('1', str(int(PROTOCOL) - 1), str(int(PROTOCOL) + 1), 'x', ''):
+            for protocol in ('1', str(int(PEER_PROTOCOL) - 1), str(int(PEER_PROTOCOL) + 1), 'x', ''):
                 reply = other.get('SCREE', 'PEER', protocol, 'b0p0', greeting_of())
                 check(isinstance(reply, ReplyError) and sentence in str(reply), '%r: %r' % (protocol, reply))
         check(b'peer_refused' in cluster.backends[0].log() and sentence.encode() in cluster.backends[0].log(), 'the log')
@@ -439,7 +444,7 @@ def _(run):
             text = connection.get('INFO', 'peers')
             check(b'peers_map_epoch:0\r\n' in text and b'peers_links:0\r\n' in text, text)
             check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
-            check('not in its shard map' in str(connection.get('SCREE', 'PEER', PROTOCOL, 'x', greeting_of())), 'a peer was accepted')
+            check('not in its shard map' in str(connection.get('SCREE', 'PEER', PEER_PROTOCOL, 'x', greeting_of())), 'a peer was accepted')
 
 
 @suite.case('a stopped peer delays no other request, and the requests that wait for it are bounded')

@@ -14,6 +14,7 @@ struct greeting {
     const struct sim_greeter *greeter;
     void *owner;
     struct stream *stream;
+    bool is_refused;
 };
 
 static struct list greetings = {&greetings, &greetings};
@@ -50,20 +51,32 @@ static bool take_word(struct bytes *from, struct bytes *word)
     return true;
 }
 
-static void admit(const struct greeting *greeting, const struct bytes words[3])
+static void refuse(struct greeting *greeting, const char *error)
+{
+    out_printf(stream_out(greeting->stream), "+OK\r\n-%s\r\n", error);
+    stream_send(greeting->stream);
+    greeting->is_refused = true;
+}
+
+/* False: it was refused. */
+static bool admit(struct greeting *greeting, const struct bytes words[3])
 {
     char bytes[PEER_IDENTITY_MAX];
     struct peer_identity identity;
     const char *error;
     struct stream *stream = greeting->stream;
-    CHECK(
-        greeting->greeter->admit(greeting->owner, words[0], words[1], words[2], &identity, &error));
+    if (!greeting->greeter->admit(greeting->owner, words[0], words[1], words[2], &identity,
+                                  &error)) {
+        refuse(greeting, error);
+        return false;
+    }
     size_t written = greeting->greeter->identity(greeting->owner, bytes);
     out_printf(stream_out(stream), "+OK\r\n$%zu\r\n", written);
     out_write(stream_out(stream), bytes, written);
     out_write(stream_out(stream), "\r\n", 2);
     stream_send(stream);
     greeting->greeter->adopt(greeting->owner, stream, &identity);
+    return true;
 }
 
 /* SCREE AUTH comes first; all is in one piece behind the word. */
@@ -75,7 +88,7 @@ static size_t greeting_received(void *owner, struct block *block, const char *da
     char word[32];
     (void)block;
     (void)need;
-    if (!greeting->greeter->is_open(greeting->owner))
+    if (greeting->is_refused || !greeting->greeter->is_open(greeting->owner))
         return len;
     (void)snprintf(word, sizeof word, "\r\n%s\r\n", greeting->greeter->word);
     const char *at = memmem(data, len, word, strlen(word));
@@ -86,8 +99,8 @@ static size_t greeting_received(void *owner, struct block *block, const char *da
     for (unsigned i = 0; i < 3; i++)
         if (!take_word(&rest, &words[i]))
             return 0;
-    admit(greeting, words);
-    greeting_free(greeting);
+    if (admit(greeting, words))
+        greeting_free(greeting);
     return len;
 }
 

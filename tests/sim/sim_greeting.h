@@ -19,7 +19,7 @@ struct sim_greeter {
     void (*adopt)(void *owner, struct stream *stream, const struct peer_identity *peer);
 };
 
-/* Takes an accepted stream. One that is not admitted is a failure of the test. */
+/* Takes an accepted stream. One that is not admitted gets the error, and stays open until its other side closes it. */
 void sim_greet(const struct sim_greeter *greeter, struct stream *stream, void *owner);
 /* Closes the streams of the owner that are not admitted yet: its process has ended. */
 void sim_greet_no_more(const void *owner);

@@ -18,7 +18,11 @@ static bool is_open(void *owner)
 static bool admit_peer(void *owner, struct bytes protocol, struct bytes shard,
                        struct bytes identity, struct peer_identity *peer, const char **error)
 {
-    const struct sim_peer *self = owner;
+    struct sim_peer *self = owner;
+    if (self->leader) {
+        *error = peer_refuse_at_copy(protocol, shard, self->shard, self->leader, self->redirect);
+        return false;
+    }
     return peer_set_admit(self->set, protocol, shard, identity, peer, error);
 }
 
@@ -68,17 +72,36 @@ static struct peer_options with_timeouts(struct peer_options options)
     return options;
 }
 
-static void configure(struct sim_peer *peer, const struct sim_peer_options *options)
+void sim_peer_lead(struct sim_peer *peer, const struct sim_peer_options *options,
+                   const struct peer_leadership *leadership)
 {
     char advertised[16];
     (void)snprintf(advertised, sizeof advertised, "relay-%s:1", options->name);
     const struct peer_config config = {.map = options->map,
                                        .old_shard = "",
                                        .address = advertised,
+                                       .leadership = *leadership,
                                        .secret = "secret",
                                        .secret_previous = "",
                                        .options = with_timeouts(options->options)};
+    peer->leader = NULL;
     peer_set_configure(peer->set, &config);
+}
+
+void sim_peer_follow(struct sim_peer *peer, const char *leader)
+{
+    peer->leader = leader;
+    peer_set_close(peer->set);
+}
+
+/* Its relay, and its place in the map. */
+static void find_place(struct sim_peer *peer, const struct sim_peer_options *options)
+{
+    char advertised[16];
+    (void)snprintf(advertised, sizeof advertised, "relay-%s:1", options->name);
+    const struct shard *shard = peer_shard_at(options->map, advertised);
+    CHECK(shard);
+    peer->shard = shard->name;
     sim_relays_add(options->relays, advertised, peer->address);
 }
 
@@ -100,7 +123,10 @@ void sim_peer_start(struct sim_peer *peer, const struct sim_peer_options *option
                                    .requests = options->requests,
                                    .owner = options->owner};
     peer->set = peer_set_new(&host);
-    configure(peer, options);
+    find_place(peer, options);
+    peer->leader = "";
+    if (!options->is_copy)
+        sim_peer_lead(peer, options, &(struct peer_leadership){0});
 }
 
 void sim_peer_stop(struct sim_peer *peer)

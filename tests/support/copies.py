@@ -152,6 +152,13 @@ class TwoShards(Copies):
             if backend.alive():
                 backend.signal(signal.SIGHUP)
 
+    def link(self, index, shard):
+        """The fields of a backend's link to a shard, of INFO peers."""
+        with self.copy(index) as connection:
+            lines = connection.get('INFO', 'peers').decode().split('\r\n')
+        found = [line.split(':', 1)[1] for line in lines if line.startswith('peer_%s:' % shard)]
+        return dict(pair.split('=', 1) for pair in found[0].split(',')) if found else {}
+
     def wait_copied(self):
         for leader, copy in self.orders:
             wait_for(lambda: self.phase(copy) == 'following' and self.applied(copy) >= self.applied(leader),

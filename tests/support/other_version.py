@@ -7,6 +7,7 @@ import socket
 import threading
 
 PROTOCOL = '2'  # PROXY_PROTOCOL of shared/version.h
+PEER_PROTOCOL = '8'  # of backend/peer/frame.h
 
 
 def self_reply(fields):

@@ -18,8 +18,14 @@ static const char GOLDEN_IDENTITY[] = "\1"
                                       "0.1.0"
                                       "\xe9\x1c\x4d\x1d" /* 7401, 7501 */
                                       "\1"
-                                      "\1\0\0\0\0\0\0\x80";
-enum { GOLDEN_OLD_LEN = sizeof GOLDEN_IDENTITY - 1 - 13 }; /* without ports */
+                                      "\1\0\0\0\0\0\0\x80"
+                                      "\3\0\0\x90"
+                                      "\x5\0\0\0\0\0\0\xf0";
+enum {
+    GOLDEN_OLD_LEN = sizeof GOLDEN_IDENTITY - 1 - 25, /* without ports */
+    GOLDEN_PORTS_LEN = GOLDEN_OLD_LEN + 4,
+    GOLDEN_CLOCK_LEN = GOLDEN_PORTS_LEN + 9,
+};
 
 static const struct peer_identity IDENTITY = {
     .run_id = "beef",
@@ -33,6 +39,7 @@ static const struct peer_identity IDENTITY = {
     .log_index = 42,
     .listens = true,
     .wall_us = 0x8000000000000001,
+    .leadership = {0x90000003, 0xf000000000000005},
 };
 
 START_TEST(a_frame_has_these_bytes)
@@ -112,6 +119,8 @@ START_TEST(an_identity_is_read_back_also_when_a_newer_version_adds_to_it)
     ck_assert_uint_eq(identity.tls_port, IDENTITY.tls_port);
     ck_assert(identity.listens);
     ck_assert(identity.wall_us == IDENTITY.wall_us);
+    ck_assert_uint_eq(identity.leadership.generation, IDENTITY.leadership.generation);
+    ck_assert(identity.leadership.term == IDENTITY.leadership.term);
 }
 END_TEST
 
@@ -124,11 +133,26 @@ START_TEST(an_identity_of_an_older_version_has_no_ports)
     ck_assert_uint_eq(identity.port, 0);
     ck_assert_uint_eq(identity.tls_port, 0);
     ck_assert(!identity.listens);
-    ck_assert(peer_identity_read((struct bytes){GOLDEN_IDENTITY, sizeof GOLDEN_IDENTITY - 10},
-                                 &identity));
+    ck_assert(peer_identity_read((struct bytes){GOLDEN_IDENTITY, GOLDEN_PORTS_LEN}, &identity));
     ck_assert_uint_eq(identity.tls_port, IDENTITY.tls_port);
     ck_assert(!identity.listens);
     ck_assert_uint_eq(identity.wall_us, 0);
+    ck_assert(peer_identity_read((struct bytes){GOLDEN_IDENTITY, GOLDEN_CLOCK_LEN}, &identity));
+    ck_assert(identity.wall_us == IDENTITY.wall_us);
+    ck_assert_uint_eq(identity.leadership.generation, 0);
+    ck_assert(identity.leadership.term == 0);
+}
+END_TEST
+
+START_TEST(a_later_generation_is_newer_than_any_term_of_an_earlier_one)
+{
+    const struct peer_leadership ordered[] = {
+        {0, 0}, {0, 1}, {1, 0}, {1, UINT64_MAX}, {UINT32_MAX, 0}, {UINT32_MAX, UINT64_MAX}};
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++) {
+            int order = peer_leadership_compare(&ordered[i], &ordered[j]);
+            ck_assert_int_eq((order > 0) - (order < 0), (i > j) - (i < j));
+        }
 }
 END_TEST
 
@@ -160,6 +184,7 @@ int main(void)
     tcase_add_test(tests, an_identity_has_these_bytes);
     tcase_add_test(tests, an_identity_is_read_back_also_when_a_newer_version_adds_to_it);
     tcase_add_test(tests, an_identity_of_an_older_version_has_no_ports);
+    tcase_add_test(tests, a_later_generation_is_newer_than_any_term_of_an_earlier_one);
     tcase_add_test(tests, cut_identities_and_unprintable_texts_are_refused);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

@@ -1,0 +1,57 @@
+/*
+ * leaders.h - which copy leads each other shard of the map, as far as this partition has heard, and where links go therefore.
+ *
+ *   what a link or a connection to this partition brings     the link to the shard
+ *   ─────────────────────────────────────────────────────    ─────────────────────────────────────────────────────
+ *   the connection broke, or was refused                     tries the next address of the shard
+ *   -NOTLEADER address                                       tries this address, if the map has it
+ *   identity: (generation, term) newer than all before       goes to where this comes from; what comes from older leaders is dropped
+ *   identity: an older one                                   stays with the newest; the older one is refused
+ *
+ * Only what a leader says of itself is believed (frame.h); NOTLEADER is a hint where to look. A leader that is newer than all before
+ * makes links of its own when it begins to serve, so that others hear without asking.
+ *
+ * What was heard is kept as long as the map has the shard: a leader of before may come back after the connection of its successor broke.
+ * A shard that has one address, and one copy, is never an older leader: nothing can have succeeded it, and after a restore of its data it
+ * counts from 0 again.
+ */
+#pragma once
+
+#include "backend/peer/frame.h"
+
+enum { PEER_REDIRECTION_MAX = PEER_ADDRESS_MAX + 64 }; /* bytes of an error that names a leader */
+
+struct peer_leaders;
+
+enum peer_leader_heard {
+    PEER_LEADER_OLDER, /* a newer leader of the shard was heard before */
+    PEER_LEADER_SAME, /* the newest that was heard; or one copy; or the map does not have the shard */
+    PEER_LEADER_NEWER, /* it is the newest from now on */
+};
+
+/* on_newer is called when a newer leader of a shard was heard, after this has been noted. */
+struct peer_leaders *peer_leaders_new(void (*on_newer)(void *owner, const char *shard),
+                                      void *owner);
+/* NULL is allowed. */
+void peer_leaders_free(struct peer_leaders *leaders);
+/* Puts a map into force, which is referenced; NULL: none. What was heard of its shards is kept. */
+void peer_leaders_configure(struct peer_leaders *leaders, const struct shard_map *map);
+
+/* Notes what a partition says of itself. `address`: where it was reached; NULL: it has connected, and is at the address in its identity. */
+enum peer_leader_heard peer_leaders_hear(struct peer_leaders *leaders,
+                                         const struct peer_identity *identity, const char *address);
+/* As peer_leaders_hear, without noting anything. */
+enum peer_leader_heard peer_leaders_compare(const struct peer_leaders *leaders,
+                                            const struct peer_identity *identity);
+/* The address of the newest leader that was heard; NULL: none was, or the map has it at no address. */
+const char *peer_leaders_address(const struct peer_leaders *leaders, const char *shard);
+/* Number of addresses that a link to the shard may try; 1: the map does not have it. */
+unsigned peer_leaders_addresses(const struct peer_leaders *leaders, const char *shard);
+/* One of them, 0 …; the map has the shard. */
+const char *peer_leaders_at(const struct peer_leaders *leaders, const char *shard, unsigned index);
+/* The address that a copy of the shard names, which has replied this line to a greeting; NULL: it names none that the map has. */
+const char *peer_leaders_named(const struct peer_leaders *leaders, const char *shard,
+                               struct bytes line);
+
+/* Writes the reply of a copy that does not lead to SCREE PEER, without its '-'. `leader`: address, may be empty. Returns `to`. */
+const char *peer_redirect(char to[PEER_REDIRECTION_MAX], const char *leader);
