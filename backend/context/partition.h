@@ -244,7 +244,7 @@ struct shard_waits {
 /* How much of a large transaction over shards is done at a time. */
 struct transaction_steps {
     uint32_t portion_bytes; /* longer payloads are sent in portions (portion.h) */
-    uint32_t apply_effects; /* in a turn (participant_apply.c) */
+    uint32_t apply_effects; /* or locks in a turn (participant_slice.c, lock_ahead.c) */
 };
 
 struct partition_shards {

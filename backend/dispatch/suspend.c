@@ -150,16 +150,22 @@ static bool may_roll_back(const struct call *call)
     return changes_only_keys(command);
 }
 
-/* Suspends the session until the requested rows are fetched. */
-static void wait_for_rows(struct session *session)
+/* Suspends the session until the requested rows are fetched, or keys are locked. */
+static void suspend_session(struct session *session)
 {
     struct partition *partition = session->partition;
-    if (session->pending.suspend_tries < SUSPEND_TRIES)
-        session->pending.suspend_tries++;
     session->pending.retry.ranges += session->pending.retry.has_range;
     session->pending.retry.has_range = false;
     partition->running.started_us = clock_mono_us();
     metric_add(partition->metrics.process, METRIC_BACKEND_SUSPENDED_COMMANDS, 1);
+}
+
+/* An attempt has failed because of them. */
+static void wait_for_rows(struct session *session)
+{
+    if (session->pending.suspend_tries < SUSPEND_TRIES)
+        session->pending.suspend_tries++;
+    suspend_session(session);
 }
 
 bool suspend_ready(struct call *call)
@@ -170,7 +176,7 @@ bool suspend_ready(struct call *call)
     if (session->request.is_across && may_roll_back(call) && lock_ahead(call)) {
         coordinator_fetch(call);
         arena_reset(call->arena);
-        wait_for_rows(session);
+        suspend_session(session);
         return false;
     }
     if (!partition->reader || !reader_has_missed(partition->reader) ||

@@ -104,6 +104,7 @@ void borrow_clear(struct borrow *borrow)
     tally_remove(&borrow->tally, borrow->held);
     borrow->held = 0;
     borrow->is_dirty = borrow->has_declared = false;
+    borrow->ahead = (struct slice_ahead){0};
 }
 
 void borrow_free(struct borrow *borrow)

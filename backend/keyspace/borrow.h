@@ -23,6 +23,12 @@
 #define SLOT_IS_ELSEWHERE REFUSAL(ELSEWHERE, "it does not own the key's slot")
 #define SLOT_IS_LEAVING   REFUSAL(LEAVING, "it is handing the key's slot over to another shard")
 
+/* How far the keys that a command names are locked (lock_ahead.h). */
+struct slice_ahead {
+    uint32_t next; /* the first that is not locked yet */
+    uint32_t keys; /* in a slice; 0: it has not begun, or all are locked */
+};
+
 struct borrow {
     struct table *keys;            /* borrowed, by metadata row: struct borrowed */
     struct borrowed_space *spaces; /* of which all keys are borrowed */
@@ -41,6 +47,7 @@ struct borrow {
     bool has_foretold_scanned; /* in this attempt: see borrow_foretell_scanned */
     /* a script wrote one of the keys that it declares, so all of them are locked for writing */
     bool has_declared;
+    struct slice_ahead ahead;
     /* takes part in the locking of this partition's own keys */
     struct lock_owner *owner;
 };

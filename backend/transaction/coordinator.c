@@ -148,6 +148,7 @@ void coordinated_free(struct coordinated *transaction)
     struct partition *partition = transaction->coordinator->partition;
     if (transaction->session)
         transaction->session->pending.across = NULL;
+    timer_free(transaction->next_turn);
     drop_participants(transaction);
     lock_release(partition->shards.locks, &transaction->owner);
     borrow_free(transaction->borrow);
@@ -260,6 +261,8 @@ void coordinated_forget_attempts(struct coordinated *transaction)
 {
     release_shards(transaction);
     drop_participants(transaction);
+    if (transaction->next_turn)
+        timer_stop(transaction->next_turn);
     borrow_clear(transaction->borrow);
     /* participants must not take a late message for this attempt */
     transaction->id.number = ++transaction->coordinator->last_number;
@@ -459,7 +462,8 @@ static void log_ended(const struct call *call, const struct coordinated *transac
 
 bool coordinator_has_attempted(const struct session *session)
 {
-    return session->pending.across && borrow_is_used(session->pending.across->borrow);
+    const struct coordinated *transaction = session->pending.across;
+    return transaction && borrow_is_used(transaction->borrow) && !transaction->borrow->ahead.keys;
 }
 
 bool coordinator_is_counted(const struct session *session)

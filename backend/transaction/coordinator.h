@@ -71,7 +71,7 @@ void coordinator_tick(struct coordinator *coordinator);
 
 /* The keys that the call may borrow; NULL: the command may not reach other shards. */
 struct borrow *coordinator_borrow(struct call *call);
-/* Has the session's transaction borrowed keys so far? Then all keys that its command names are locked. */
+/* Has lock_ahead locked all keys that the command of the session's transaction names? */
 bool coordinator_has_attempted(const struct session *session);
 /* Has this script, by the arguments of EVAL, EVALSHA or FCALL, written keys of other shards that it declares? Scripts with
  * equal hashes, which are rare, are taken for one. */

@@ -113,6 +113,21 @@ static bool must_hold(const struct coordinated *transaction)
            transaction->borrow->needs.first && list_empty(&transaction->participants);
 }
 
+/* timer_fn */
+static void on_next_turn(void *owner)
+{
+    coordinated_check_fetched(owner);
+}
+
+/* The command waits for nothing: it only goes on in the next turn (lock_ahead.h). */
+static void go_on_next_turn(struct coordinated *transaction)
+{
+    if (!transaction->next_turn)
+        transaction->next_turn =
+            timer_new(transaction->coordinator->partition->loop, on_next_turn, transaction);
+    timer_start(transaction->next_turn, 0, 0);
+}
+
 void coordinator_fetch(struct call *call)
 {
     struct coordinated *transaction = call->session->pending.across;
@@ -139,6 +154,9 @@ void coordinator_fetch(struct call *call)
         coordinated_cannot_send(transaction, part->shard);
         return;
     }
+    if (!transaction->outstanding && list_empty(&transaction->owner.requests) &&
+        !list_empty(&transaction->borrow->wants))
+        go_on_next_turn(transaction);
 }
 
 /* The rest of a range of which some rows have arrived: those from `next` on. */

@@ -85,6 +85,7 @@ struct coordinated {
     uint64_t observed;   /* ticket that must be durable before the reply leaves */
     struct push_messages messages;
     struct ticket_wait ticket;
+    struct timer *next_turn;           /* of lock_ahead; NULL: none was needed */
     char error[COORDINATED_ERROR_MAX]; /* of FAILED */
 };
 

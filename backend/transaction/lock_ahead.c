@@ -19,10 +19,16 @@ struct named {
     struct named_members members;
 };
 
+enum { SLICES_MAX = 16 }; /* because all named keys are looked at for each */
+
 /* What the first look at all named keys finds. */
 struct look {
+    uint32_t keys; /* that it has passed */
     bool has_foreign;
     bool is_moving; /* the slot of an own key is in transition */
+    /* a slice: */
+    uint32_t from, to; /* its keys */
+    bool is_cut;       /* more keys follow */
 };
 
 /* Named keys may be hundreds of thousands: a function is called for each, and none is kept. False ends the search. */
@@ -68,6 +74,7 @@ static void each_named(struct call *call, named_fn *on_key, struct look *look)
 /* named_fn */
 static bool note_owner(struct call *call, struct named *named, struct look *look)
 {
+    look->keys++;
     look->has_foreign |= named->entry.is_borrowed;
     look->is_moving |= slot_is_moving(call->partition, named->entry.slot);
     return !look->is_moving;
@@ -104,39 +111,70 @@ static void lock_own(struct call *call, const struct named *named)
                                &call->session->pending.retry);
 }
 
-/* named_fn: locks an own key, or requests a key of another shard, unless the transaction needs too much memory. */
-static bool lock_named(struct call *call, struct named *named, struct look *look)
+/* Locks an own key, or requests a key of another shard. */
+static void lock_one(struct call *call, struct named *named)
 {
     struct entry *entry = &named->entry;
     struct arena_mark mark = arena_mark(call->arena);
-    (void)look;
     entry->row_key = encode_metadata_key(call->arena, entry->space->name, entry->slot, entry->key);
     if (entry->is_borrowed)
         need_named(call, named);
     else
         lock_own(call, named);
     arena_release(call->arena, &mark);
-    return !call->borrow->tally.is_over;
+}
+
+/* named_fn: locks the keys of a slice, unless the transaction needs too much memory. */
+static bool lock_named(struct call *call, struct named *named, struct look *look)
+{
+    uint32_t place = look->keys++;
+    look->is_cut = place == look->to;
+    if (place >= look->from && !look->is_cut)
+        lock_one(call, named);
+    return !look->is_cut && !call->borrow->tally.is_over;
+}
+
+static void lock_slice(struct call *call)
+{
+    struct slice_ahead *ahead = &call->borrow->ahead;
+    struct look look = {.from = ahead->next, .to = ahead->next + ahead->keys};
+    overlay_nonblocking_begin(call->partition->overlay, &call->session->pending.retry);
+    if (!look.from)
+        (void)coordinator_ask_watches(call);
+    each_named(call, lock_named, &look);
+    borrow_wait(call); /* also if it waits for nothing but the next turn */
+    overlay_nonblocking_begin(call->partition->overlay, NULL);
+    *ahead = look.is_cut ? (struct slice_ahead){.next = look.to, .keys = ahead->keys}
+                         : (struct slice_ahead){0};
+}
+
+/* Begins with the first slice. False: the command names no key of another shard, or it is not known yet where its keys are. */
+static bool begin_slices(struct call *call)
+{
+    struct look look = {.has_foreign = false};
+    each_named(call, note_owner, &look);
+    call->borrow = look.has_foreign && !look.is_moving ? coordinator_borrow(call) : NULL;
+    if (!call->borrow)
+        return false;
+    uint32_t keys = call->partition->shards.steps.apply_effects;
+    if (keys < look.keys / SLICES_MAX)
+        keys = look.keys / SLICES_MAX + 1;
+    call->borrow->ahead = (struct slice_ahead){.keys = keys};
+    return true;
 }
 
 bool lock_ahead(struct call *call)
 {
     struct session *session = call->session;
-    struct look look = {.has_foreign = false};
     call->space = session_space(session);
     call->slot_rule = session->scope.slot_rule;
     call->slots = session_slots(session);
     if (!call->slots || !wants_keys(call) || coordinator_has_attempted(session))
         return false;
-    each_named(call, note_owner, &look);
-    call->borrow = look.has_foreign && !look.is_moving ? coordinator_borrow(call) : NULL;
-    if (!call->borrow || borrow_is_used(call->borrow))
+    call->borrow = session->pending.across ? coordinator_borrow(call) : NULL;
+    bool goes_on = call->borrow && call->borrow->ahead.keys;
+    if (!goes_on && !begin_slices(call))
         return false;
-    overlay_nonblocking_begin(call->partition->overlay, &session->pending.retry);
-    (void)coordinator_ask_watches(call);
-    each_named(call, lock_named, NULL);
-    if (call->borrow->tally.is_over)
-        borrow_wait(call); /* for the error */
-    overlay_nonblocking_begin(call->partition->overlay, NULL);
+    lock_slice(call);
     return true;
 }

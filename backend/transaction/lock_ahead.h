@@ -4,6 +4,9 @@
  *   EXEC ─► keys of its commands ─┬─ of this shard ──► lock_take ────────────┐
  *                                 └─ of other shards ► needs ─► one LOCK each ┴─► it runs, and needs nothing more
  *
+ * Many keys are locked in slices, each in a turn of its own. The next slice begins when all of the one before are locked. So other
+ * clients wait for one slice, and a transaction that is wounded in between releases what it has, and begins anew.
+ *
  * Without this the command would run in vain first, and a script once for each of its keys. Keys that are not named (computed by a
  * script, or found by a pattern of SORT) are requested when the command opens them. So are all keys if a slot of this shard that the
  * command uses is in transition, because slot_pass decides about these. A key is locked for writing if its command may write it. The
@@ -15,5 +18,6 @@
 
 #include "backend/context/call.h"
 
-/* To be called for a command of SCREE ACROSS. True: something must be waited for, and the session's retry waits for it. */
+/* To be called for a command of SCREE ACROSS. True: something must be waited for, perhaps only the next turn, and the session's retry waits
+ * for it. */
 bool lock_ahead(struct call *call);

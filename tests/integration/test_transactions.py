@@ -372,6 +372,24 @@ def _(run):
         check_equal(watcher.get('DBSIZE'), 10_000)
 
 
+@suite.case('many keys are locked in slices, whoever has them: the command waits a turn for each slice')
+def _(run):
+    with Linked() as cluster:
+        shards = [cluster.proxy_connection(i) for i in range(SHARDS)]
+        keys = ['key:%d' % i for i in range(10_000)]  # three slices
+
+        def waits():
+            return int(re.search(rb'suspended_commands:(\d+)', shards[1].get('INFO', 'everything'))[1])
+        for words in (['MSET', *[word for key in keys for word in (key, 'x')]], ['MGET', *keys], ['DEL', *keys]):
+            before = waits()
+            reply = across(shards[1], *words)
+            check(reply in (b'OK', [b'x'] * len(keys), len(keys)), words[0])
+            check(waits() - before >= 4, '%s: %d waits' % (words[0], waits() - before))
+        own, foreign = cluster.key_on(1, 'own'), cluster.key_on(0, 'foreign')
+        check_equal(across(shards[1], 'EXISTS', *[own] * 9000, foreign), 0, 'slices without a key of another shard')
+        check_equal(shards[1].get('SCREE', 'TRANSACTIONS'), [])
+
+
 @suite.case('EXEC on one shard, whose keys transactions over shards lock in turn, is done or refused as a whole')
 def _(run):
     with Linked({'lock-timeout': '500ms'}) as cluster:
