@@ -224,6 +224,14 @@ static void on_files_fetched(void *owner, const char *dir, const struct replica_
     loop_post(host->options.main, &host->leave);
 }
 
+/* founding_options.on_lost; called on the partition's thread */
+static void on_promises_lost(void *owner)
+{
+    struct partition_host *host = owner;
+    host->is_lost = true;
+    loop_post(host->options.main, &host->leave);
+}
+
 static struct snapshot_join *files_new(const struct partition_host *host,
                                        const struct partition *partition)
 {
@@ -247,9 +255,13 @@ static bool begin_replica(struct partition_host *host, struct partition *partiti
         (struct partition_host_replica){.loop = loop_new(), .end = {.run = run_replica_end}};
     host->replica.files = files_new(host, partition);
     const struct replica_snapshots table = snapshot_join_table(host->replica.files);
+    char dir[PATH_MAX];
+    data_dir(host, dir);
     const struct founding_options options = {.loop = host->replica.loop,
                                              .snapshots = &table,
                                              .on_install = on_files_fetched,
+                                             .on_lost = on_promises_lost,
+                                             .has_lost = host->keeps_lost || snapshot_is_set_aside(dir),
                                              .owner = host};
     if (!founding_begin(partition, &options, error, size))
         return false;
@@ -318,6 +330,19 @@ static void install_files(const struct partition_host *host, const char *dir)
                   host->options.index, reason);
 }
 
+/* With a second loss the first directory is still there: an operator decides, and this copy takes part in nothing. */
+static void set_files_aside(struct partition_host *host, const char *dir)
+{
+    char reason[REASON_MAX];
+    host->keeps_lost = !snapshot_set_aside(dir, reason, sizeof reason);
+    if (!host->keeps_lost)
+        log_event(LOG_WARN, "copy_set_aside", "partition=%u path=%s%s", host->options.index, dir,
+                  SNAPSHOT_LOST);
+    else
+        log_event(LOG_ERROR, "copy_not_set_aside", "partition=%u reason=" LOG_QUOTED,
+                  host->options.index, reason);
+}
+
 static struct partition *open_again(struct partition_host *host, bool *is_damaged, char *error,
                                     size_t size)
 {
@@ -339,7 +364,11 @@ static void go_on_with_other_files(struct partition_host *host)
     host->is_leaving = false;
     partition_host_join(host);
     partition_host_close(host);
-    install_files(host, dir);
+    if (host->is_lost)
+        set_files_aside(host, dir);
+    else
+        install_files(host, dir);
+    host->is_lost = false;
     struct partition *partition = open_again(host, &is_damaged, error, sizeof error);
     if (partition) {
         show_partition(host, partition);

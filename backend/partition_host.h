@@ -11,6 +11,8 @@
  *   partition's thread   on_install ──► stops                                  ┌─► serves
  *   main thread             └─► stop ────┴─► join, close ─► snapshot_install ─► open, listen, begin, start
  *
+ * A copy that has lost its promises goes on in the same way, without files: its own are set aside (snapshot_install.h).
+ *
  * All functions are called on the main thread. Other threads may use `partition` while they hold the lock.
  */
 #pragma once
@@ -61,6 +63,8 @@ struct partition_host {
     /* of other files: */
     struct task leave;            /* posted to the main thread */
     bool is_leaving;              /* the partition stops to go on with them */
+    bool is_lost;                 /* … with none at all: those that it has are set aside */
+    bool keeps_lost;              /* that has failed, and is not tried again */
     struct replica_record record; /* their file `replica` */
 };
 

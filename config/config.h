@@ -23,6 +23,7 @@ enum cross_slot { CROSS_SLOT_ANY, CROSS_SLOT_SHARD, CROSS_SLOT_STRICT };
 enum acl_channels { ACL_CHANNELS_NONE, ACL_CHANNELS_ALL };
 enum rate_action { RATE_ERROR, RATE_DELAY };
 enum compression { COMPRESSION_NONE, COMPRESSION_LZ4, COMPRESSION_ZSTD };
+enum replicas { REPLICAS_NO, REPLICAS_YES, REPLICAS_VOTERS };
 enum replica_reads { REPLICA_READS_NO, REPLICA_READS_STALE };
 /* The option log-level uses enum log_level of shared/log.h. */
 

@@ -44,9 +44,10 @@ struct founding {
     bool has_asked; /* for its group; phase NONE */
     enum proposal proposal;
     struct replica_members proposed;
-    uint64_t term;   /* of the proposal */
-    uint64_t ticket; /* of the batch that writes it */
-    char waits[400]; /* why no group is founded, as it was logged last */
+    uint64_t term;                  /* of the proposal */
+    uint64_t ticket;                /* of the batch that writes it */
+    char shard[SHARD_NAME_MAX + 1]; /* of which the map had this copy last; empty: none yet */
+    char waits[400];                /* why no group is founded, as it was logged last */
 };
 
 /* ---- this copy in the map ---------------------------------------------------------------------- */
@@ -77,6 +78,8 @@ static bool has_nothing(const struct partition *partition)
 static enum replica_state first_state(const struct partition *partition)
 {
     const struct shard *shard = copied_shard(partition);
+    if (partition->copies.founding->options.has_lost && has_nothing(partition))
+        return REPLICA_STATE_EMPTY;
     if (!shard || is_first(partition, shard))
         return REPLICA_STATE_NONE;
     return has_nothing(partition) ? REPLICA_STATE_EMPTY : REPLICA_STATE_DATA;
@@ -124,6 +127,13 @@ static void pass_files(void *owner, const char *dir, const struct replica_record
     options->on_install(options->owner, dir, record);
 }
 
+static void pass_lost(void *owner)
+{
+    const struct partition *partition = owner;
+    const struct founding_options *options = &partition->copies.founding->options;
+    options->on_lost(options->owner);
+}
+
 /* The event is in the log. */
 static void on_failed(void *owner, const char *reason)
 {
@@ -140,7 +150,8 @@ static struct replica *make_replica(struct partition *partition, char *error, si
                                                  .on_committed = leadership_committed,
                                                  .on_propose = on_propose,
                                                  .on_install = pass_files,
-                                                 .on_failed = on_failed};
+                                                 .on_failed = on_failed,
+                                                 .on_lost = pass_lost};
     const struct founding_options *options = &partition->copies.founding->options;
     const struct backend_config *config = &partition->snapshot->config;
     char dir[PATH_MAX];
@@ -158,6 +169,11 @@ static struct replica *make_replica(struct partition *partition, char *error, si
         .election_us = config->election_timeout_ms * 1000,
         .window = WINDOW,
         .state = first_state(partition),
+        .has_voters = config->replicas == REPLICAS_VOTERS,
+        .may_join = has_nothing(partition),
+        .waits_for_voters =
+            config->replicas == REPLICAS_VOTERS && space_keys_total(partition->spaces) == 0,
+        .has_lost = options->has_lost,
         .snapshots = *options->snapshots,
     };
     return replica_new(&made, &events, partition, error, size);
@@ -205,13 +221,27 @@ static struct peer_options link_options(const struct backend_config *config)
     };
 }
 
-void founding_configure(struct partition *partition)
+/* The shard whose other copies this one is linked to: a copy whose address is gone from the map is one until it is removed. */
+static const struct shard *linked_shard(const struct partition *partition)
 {
     const struct config_snapshot *snapshot = partition->snapshot;
     const struct shard *shard = copied_shard(partition);
+    struct founding *founding = partition->copies.founding;
+    if (shard)
+        (void)snprintf(founding->shard, sizeof founding->shard, "%s", shard->name);
+    if (shard || !snapshot->map || snapshot->config.replicas != REPLICAS_VOTERS)
+        return shard;
+    int named = shard_map_named(snapshot->map, bytes_of(founding->shard));
+    return named < 0 ? NULL : &snapshot->map->shards[named];
+}
+
+void founding_configure(struct partition *partition)
+{
+    const struct config_snapshot *snapshot = partition->snapshot;
     char address[PEER_ADDRESS_MAX + 1];
     if (!partition->copies.replica)
         return;
+    const struct shard *shard = linked_shard(partition);
     peering_address(partition, address, sizeof address);
     struct replica_settings to = {
         .links = {.shard = shard ? shard->name : "",
@@ -239,8 +269,11 @@ static const char *forbids(const struct replica_place *place)
         return "has lost what it had promised to a group (replica_lost in its log): remove its "
                "directory when its data are not needed";
     default:
-        return NULL;
+        break;
     }
+    return place->has_lost ? "keeps a directory of a group (partition-N.lost): remove it when its "
+                             "data are not needed"
+                           : NULL;
 }
 
 /* Why the first address waits for this copy; NULL: it need not. */

@@ -10,6 +10,9 @@
  *
  *   replica ── on_propose: these members ─► row 'g' in the open batch, of type MEMBERS ─► on_commit ─► replica_logged
  *
+ * With replicas = voters, a copy that has lost its promises gets an empty directory (on_lost), and then waits for a snapshot also at the first
+ * address; and a group without keys is served only when most of the addresses are those of voters.
+ *
  * A group is founded once. So the first address founds only while each other one is connected and says on this connection that it is of no
  * group and has lost nothing: a copy that is away may be a member of a group that is forgotten here. The operator can found without those
  * that do not answer (SCREE REPLICAS FOUND), never beside one that is a member, or that has lost its promises.
@@ -27,6 +30,8 @@ struct founding_options {
     const struct replica_snapshots *snapshots;
     /* replica_events.on_install; on the partition's thread */
     void (*on_install)(void *owner, const char *dir, const struct replica_record *record);
+    void (*on_lost)(void *owner); /* replica_events.on_lost; likewise */
+    bool has_lost;                /* replica_options.has_lost */
     void *owner;
 };
 

@@ -27,7 +27,7 @@ struct order {
     bool is_forced;
     struct replica_members *members; /* NULL: none */
     struct settings *settings;       /* likewise */
-    struct bytes record;             /* likewise */
+    struct bytes record;             /* likewise; or an address */
     void (*on_stopped)(void *owner);
     void *owner;
 };
@@ -133,7 +133,9 @@ static struct refusal handle_copy_frame(void *owner, struct peer_incoming *incom
     struct replica *replica = owner;
     const struct replica_snapshots *snapshots = &replica->options.snapshots;
     bool is_known = true;
-    if (frame->kind != PEER_REPLICA_CORE && frame->kind != PEER_REPLICA_PART)
+    if (frame->kind == PEER_REPLICA_KNOWN)
+        incoming->is_broken |= !replica_change_take_known(replica, frame->payload);
+    else if (frame->kind != PEER_REPLICA_CORE && frame->kind != PEER_REPLICA_PART)
         is_known = snapshots->handle && snapshots->handle(snapshots->owner, incoming, frame, from);
     else
         take_frame(replica, incoming, frame, from);
@@ -167,6 +169,7 @@ static struct replica_links *links_new(struct replica *replica)
         .thread = replica->options.thread,
         .run_id = replica->self.run_id,
         .version = replica->self.version,
+        .known = &replica->known,
         .events = {.on_hello = on_hello,
                    .on_down = on_down,
                    .on_drain = on_drain,
@@ -375,6 +378,18 @@ void replica_append(struct replica *replica, struct bytes record)
     CHECK(copy);
     memcpy(copy, record.data, record.len);
     order->record = (struct bytes){copy, record.len};
+    post(order);
+}
+
+static void obey_hand_over(struct replica *replica, const struct order *order)
+{
+    replica_change_hand_over(replica, order->record);
+}
+
+void replica_hand_over(struct replica *replica, const char *address)
+{
+    struct order *order = order_new(replica, obey_hand_over);
+    order->record = bytes_of(text_copy(address));
     post(order);
 }
 

@@ -65,6 +65,9 @@ struct replica_events {
     void (*on_install)(void *owner, const char *dir, const struct replica_record *record);
     /* A disk or a bug has broken a promise: the process must end. The replica takes part in nothing any more. */
     void (*on_failed)(void *owner, const char *reason);
+    /* What this copy had promised is lost, or of a group that others have overtaken, and another copy serves: stop the replica, keep the
+     * directory under another name, and go on with an empty one. Groups with several voters. NULL: nothing is done. */
+    void (*on_lost)(void *owner);
 };
 
 /* The files of snapshots; replica's thread. All NULL: there are none. */
@@ -95,6 +98,14 @@ struct replica_options {
     uint64_t election_us;     /* E */
     uint32_t window;          /* records that are sent before they are acknowledged */
     enum replica_state state; /* what it is as long as it is in no group: NONE, EMPTY or DATA */
+    bool
+        has_voters; /* learners that are caught up become voters; home gives all its records to replica_append */
+    bool
+        may_join; /* state NONE: it has nothing, so it joins a group that another copy serves; with has_voters */
+    bool
+        waits_for_voters; /* serves only when most addresses of the map are those of voters: there is nothing to be read yet */
+    bool
+        has_lost; /* a directory with lost promises is kept beside this one: no group is founded with this copy */
     struct replica_snapshots snapshots;
 };
 
@@ -123,6 +134,9 @@ void replica_append(struct replica *replica, struct bytes record);
 void replica_serves(struct replica *replica, uint64_t term);
 /* The data have all records up to the index. */
 void replica_applied(struct replica *replica, uint64_t index);
+/* Hands leadership over to the voter at the address, or, if that is empty, to the one that has most of the log: as soon as all that was
+ * appended is committed and the voter has it, at most for two E. on_role follows; a record that comes behind is refused. */
+void replica_hand_over(struct replica *replica, const char *address);
 /* May commands be served at this time, by clock_mono_us? An atomic load. */
 bool replica_may_serve(const struct replica *replica, uint64_t now_us);
 /* Checks the words of SCREE REPLICA, with which another copy connects; else *error is an error reply without its '-'. */

@@ -28,9 +28,13 @@ static struct arrival *arrival_of(struct replica_letter *letter)
     return container_of(letter, struct arrival, letter);
 }
 
+/* A letter that is not read has its connection still. */
 static void free_arrival(struct replica_letter *letter)
 {
-    free(arrival_of(letter));
+    struct arrival *arrival = arrival_of(letter);
+    if (arrival->stream)
+        stream_abort(arrival->stream);
+    free(arrival);
 }
 
 static struct arrival *arrival_new(struct replica *replica, const struct peer_identity *peer)
@@ -64,10 +68,11 @@ static void move_stream(struct replica *replica, struct stream *stream,
 static void read_arrival(struct replica_letter *letter)
 {
     struct arrival *arrival = arrival_of(letter);
-    if (arrival->stream && arrival->replica->home.is_stopping)
-        stream_abort(arrival->stream);
-    else if (arrival->stream)
-        move_stream(arrival->replica, arrival->stream, &arrival->peer);
+    struct stream *stream = arrival->stream;
+    if (!stream || arrival->replica->home.is_stopping)
+        return; /* free_arrival ends it */
+    arrival->stream = NULL;
+    move_stream(arrival->replica, stream, &arrival->peer);
 }
 
 /* The stream is paused. */

@@ -22,6 +22,7 @@
 enum {
     LENGTH_BYTES = 4,
     FOREVER_MS = 3600 * 1000,
+    UNGREETED_MS = 20,        /* until it is asked again whether this copy may vote */
     FETCH_DELAY_US = 1000000, /* after the first failure; doubled with each further one */
     FETCH_DOUBLINGS = 7,
     ANNOUNCE_US = 2000000, /* for an announcement without an answer */
@@ -231,9 +232,11 @@ static void tell_committed(struct replica *replica)
 /* ---- steps ------------------------------------------------------------------------------------- */
 
 /* Nothing can overtake a group's only voter: another generation of the group closes it (replica_group_hear). */
-static uint64_t lease_of(const struct replica *replica, const struct consensus_update *update)
+static uint64_t lease_of(struct replica *replica, const struct consensus_update *update)
 {
     bool is_served = update->role == CONSENSUS_SERVING && replica->core.serves_term == update->term;
+    if (is_served && replica_waits_for_voters(replica))
+        return 0;
     if (is_served && replica_members_is_alone(&replica->membership.now, replica->record.id))
         return UINT64_MAX;
     return update->lease_until_us;
@@ -420,19 +423,32 @@ void replica_fetch_when_due(struct replica *replica)
                      message);
 }
 
+/* What makes a copy vote or stand. */
+static bool is_of_election(enum consensus_message_kind kind)
+{
+    return kind == CONSENSUS_VOTE || kind == CONSENSUS_HAND_OVER;
+}
+
+static void hear_message(struct replica *replica, struct consensus_event *event,
+                         const struct replica_heard *heard)
+{
+    struct consensus_update update;
+    if (give(replica, event, &update))
+        obey(replica, &update, heard);
+}
+
 /* replica_peers_options */
 static void on_heard(void *owner, const struct replica_heard *heard)
 {
     struct replica *replica = owner;
     const struct consensus_message *message = heard->message;
-    struct consensus_update update;
     struct consensus_event event = {
         .kind = CONSENSUS_MESSAGE, .message = message, .members = heard->members};
     replica_hear_applied(replica, message->from, heard->applied);
     if (message->kind == CONSENSUS_APPEND_REPLY && !message->is_good)
         replica_peers_refused(replica->net.peers, message->from);
-    if (give(replica, &event, &update))
-        obey(replica, &update, heard);
+    if (!is_of_election(message->kind) || replica_may_vote(replica))
+        hear_message(replica, &event, heard);
     if (message->kind == CONSENSUS_SNAPSHOT)
         begin_fetch(replica, message);
 }
@@ -510,10 +526,18 @@ static void report_trimmed(struct replica *replica)
                                                    .index = base < committed ? base : committed});
 }
 
+/* An election waits until this copy may vote. */
+static bool may_tick(struct replica *replica)
+{
+    return replica->core.role >= CONSENSUS_LEADING || replica_may_vote(replica);
+}
+
 static void plan_tick(struct replica *replica)
 {
     uint64_t now_us = clock_mono_us(), next_us = consensus_next_us(&replica->core);
     uint64_t after_ms = next_us > now_us ? (next_us - now_us) / 1000 + 1 : 0;
+    if (!after_ms && !may_tick(replica))
+        after_ms = UNGREETED_MS;
     timer_start(replica->timing.core, after_ms < FOREVER_MS ? after_ms : FOREVER_MS, 0);
 }
 
@@ -533,6 +557,8 @@ void replica_end_turn(struct last_step *step)
         return;
     report_lost(replica);
     report_trimmed(replica);
+    if (replica->has_core)
+        replica_change_turn(replica);
     if (!replica->has_core)
         return;
     replica_peers_turn(replica->net.peers);
@@ -544,7 +570,7 @@ void replica_core_is_due(void *owner)
     struct replica *replica = owner;
     if (!replica->has_core)
         return;
-    if (clock_mono_us() >= consensus_next_us(&replica->core))
+    if (clock_mono_us() >= consensus_next_us(&replica->core) && may_tick(replica))
         replica_step(replica, (struct consensus_event){.kind = CONSENSUS_TICK});
     replica_plan_turn_end(replica);
 }

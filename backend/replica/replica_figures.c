@@ -61,6 +61,7 @@ static struct replica_place heard_place(const struct replica *replica, const cha
         place.group = said->group;
         place.id = said->id;
         place.map_epoch = said->map_epoch;
+        place.has_lost = said->flags & REPLICA_FLAG_HAS_LOST;
     }
     return place;
 }

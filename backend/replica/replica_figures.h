@@ -27,6 +27,7 @@ struct replica_place {
     enum replica_state state; /* 0: it has said nothing yet */
     struct replica_group group;
     uint64_t id, map_epoch;
+    bool has_lost; /* a directory with lost promises is kept there */
 };
 
 struct replica_figures {

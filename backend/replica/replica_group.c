@@ -69,6 +69,14 @@ static enum replica_state state_of(const struct replica *replica)
     }
 }
 
+static uint8_t flags_of(const struct replica *replica)
+{
+    bool serves = replica->phase == REPLICA_PHASE_SERVING;
+    return (uint8_t)((replica->options.has_voters ? REPLICA_FLAG_VOTES : 0) |
+                     (replica->options.has_lost ? REPLICA_FLAG_HAS_LOST : 0) |
+                     (serves ? REPLICA_FLAG_SERVES : 0));
+}
+
 static void say_log(const struct replica *replica, struct replica_hello *hello)
 {
     const struct consensus *core = replica_core(replica);
@@ -82,11 +90,14 @@ static void say_log(const struct replica *replica, struct replica_hello *hello)
 void replica_group_say(struct replica *replica)
 {
     const struct replica_record *record = &replica->record;
+    if (!replica->is_start_saved)
+        return;
     struct replica_hello hello = {.id = record->id,
                                   .starts = record->starts,
                                   .run = replica->self.run,
                                   .state = state_of(replica),
                                   .data_format = DATA_FORMAT,
+                                  .flags = flags_of(replica),
                                   .map_epoch = replica->map.epoch};
     if (hello.state == REPLICA_STATE_MEMBER)
         hello.group = (struct replica_group){record->generation, record->group};
@@ -110,6 +121,17 @@ static void be_overtaken(struct replica *replica, const struct replica_hello *he
     replica_group_set_phase(replica, REPLICA_PHASE_OVERTAKEN);
 }
 
+static bool make_file(struct replica *replica);
+
+/* A copy whose data may be overwritten waits for a leader, under an id of its own. */
+static void begin_joining(struct replica *replica)
+{
+    replica->record = (struct replica_record){.id = random_id(), .starts = 1};
+    term_runs_init(&replica->start.found.runs, 0, 0);
+    if (make_file(replica))
+        replica->phase = REPLICA_PHASE_JOINING;
+}
+
 /* The core that joins is of the leader's group. One of an earlier generation ends. */
 static void join_group(struct replica *replica, const struct replica_group *group)
 {
@@ -122,16 +144,30 @@ static void join_group(struct replica *replica, const struct replica_group *grou
     replica->start.due_us = 1;
 }
 
+/* A copy that has nothing, at the address that would found the group: its disk was lost, and the group goes on. */
+static void join_when_served(struct replica *replica, const struct replica_hello *hello)
+{
+    const struct replica_options *options = &replica->options;
+    if (replica->phase != REPLICA_PHASE_NONE || replica->founding != REPLICA_NOT_FOUNDING ||
+        !options->has_voters || !options->may_join || !(hello->flags & REPLICA_FLAG_SERVES))
+        return;
+    begin_joining(replica);
+    replica_group_set_phase(replica, replica->phase);
+}
+
 void replica_group_hear(struct replica *replica, const struct replica_hello *hello)
 {
     const struct replica_record *record = &replica->record;
     if (hello->state != REPLICA_STATE_MEMBER || !hello->group.group)
         return;
+    join_when_served(replica, hello);
     if (replica->phase == REPLICA_PHASE_JOINING)
         join_group(replica, &hello->group);
     else if (is_in_group(replica) && hello->group.group == record->group &&
              hello->group.generation > record->generation)
         be_overtaken(replica, hello);
+    else if (is_in_group(replica))
+        replica_change_hear(replica, hello);
 }
 
 /* ---- start of a core --------------------------------------------------------------------------- */
@@ -253,7 +289,8 @@ static void number_group(struct replica_record *record, bool is_forced)
 
 void replica_group_found(struct replica *replica, bool is_forced)
 {
-    if (replica->founding != REPLICA_NOT_FOUNDING || replica->has_ended)
+    bool is_unfit = !is_forced && replica->phase != REPLICA_PHASE_NONE; /* it has joined one */
+    if (replica->founding != REPLICA_NOT_FOUNDING || replica->has_ended || is_unfit)
         return;
     if (replica->has_core)
         replica->record.term = replica->core.term;
@@ -263,6 +300,8 @@ void replica_group_found(struct replica *replica, bool is_forced)
     if (replica->start.must_force) /* the log and home must not write both */
         return;
     number_group(&replica->record, is_forced);
+    replica->known = (struct replica_known){0}; /* of the generation before */
+    replica->has_had_most |= is_forced;
     replica->record.election_us = replica->options.election_us;
     replica->record.starts++;
     replica->founding = REPLICA_FOUND_SAVING;
@@ -315,70 +354,21 @@ void replica_group_logged(struct replica *replica, uint64_t index, uint64_t term
     replica_group_save(replica, found_logged);
 }
 
-/* ---- proposals --------------------------------------------------------------------------------- */
+/* ---- the file and the log ---------------------------------------------------------------------- */
 
-/* The core takes a change when the one before is committed, and a record of its own term. */
-static bool may_propose(const struct replica *replica)
+/* A process that knows one voter only would commit what it has written alone. */
+static bool check_voters(const struct replica *replica, char *error, size_t size)
 {
-    const struct consensus *core = replica_core(replica);
-    return core && replica->phase == REPLICA_PHASE_SERVING && !replica->membership.proposed_us &&
-           core->serves_term == core->term && core->committed >= core->members.index;
-}
-
-static void propose(struct replica *replica, const struct members *members)
-{
-    replica->membership.proposed_us = clock_mono_us();
-    replica_note_propose(&replica->notes, replica->core.term, members);
-}
-
-static bool is_in_map(const struct replica *replica, struct bytes address)
-{
-    for (unsigned i = 0; i < replica->map.count; i++)
-        if (bytes_equal(bytes_of(replica->map.addresses[i]), address))
-            return true;
+    const struct members *named = &replica->start.found.named.named;
+    unsigned voters = 0;
+    for (unsigned i = 0; i < named->count; i++)
+        voters += named->list[i].kind == MEMBER_VOTER;
+    if (voters <= 1 || replica->options.has_voters)
+        return true;
+    (void)snprintf(error, size, "%s: its group has %u voters: set replicas = voters",
+                   replica->self.dir, voters);
     return false;
 }
-
-/* A copy with another id waits at the address of the member. */
-static bool is_replaced(const struct replica *replica, const struct member *member)
-{
-    char address[MEMBER_ADDRESS_MAX + 1];
-    (void)snprintf(address, sizeof address, "%.*s", (int)member->address.len, member->address.data);
-    const struct replica_hello *hello = replica_links_hello(replica->net.links, address);
-    return hello && hello->id && hello->id != member->id && hello->state == REPLICA_STATE_EMPTY;
-}
-
-/* A learner leaves whose disk was lost, or whose address a newer map does not have. */
-static void propose_removal(struct replica *replica)
-{
-    const struct members *named = &replica->membership.now.named;
-    uint64_t epoch = replica->map.epoch;
-    struct members members;
-    for (unsigned i = 0; i < named->count && may_propose(replica); i++) {
-        const struct member *member = &named->list[i];
-        bool is_gone = epoch > named->epoch && !is_in_map(replica, member->address);
-        if (member->kind != MEMBER_LEARNER || epoch < named->epoch ||
-            !(is_gone || is_replaced(replica, member)))
-            continue;
-        replica_members_without(&replica->membership.now, member->id, epoch, &members);
-        propose(replica, &members);
-    }
-}
-
-/* A copy that waits at an address of the map becomes a learner, one at a time. */
-static void propose_learner(struct replica *replica)
-{
-    struct members members;
-    for (unsigned i = 0; i < replica->map.count && may_propose(replica); i++) {
-        const struct replica_hello *hello =
-            replica_links_hello(replica->net.links, replica->map.addresses[i]);
-        if (hello &&
-            replica_members_with(&replica->membership.now, hello, replica->map.epoch, &members))
-            propose(replica, &members);
-    }
-}
-
-/* ---- the file and the log ---------------------------------------------------------------------- */
 
 static bool read_own_log(struct replica *replica, char *error, size_t size)
 {
@@ -387,7 +377,7 @@ static bool read_own_log(struct replica *replica, char *error, size_t size)
         replica_log_read(replica->options.storage, record, &replica->start.found, error, size)) {
     case REPLICA_LOG_READ:
         replica->phase = record->group ? REPLICA_PHASE_FOLLOWING : REPLICA_PHASE_JOINING;
-        return true;
+        return check_voters(replica, error, size);
     case REPLICA_LOG_UNFOUNDED:
         replica->phase = REPLICA_PHASE_NONE;
         replica->founding = REPLICA_FOUND_SAVED;
@@ -427,19 +417,11 @@ bool replica_group_read(struct replica *replica, char *error, size_t size)
 
 /* ---- on the replica's thread ------------------------------------------------------------------- */
 
-/* A copy whose data may be overwritten waits for a leader, under an id of its own. */
-static void begin_joining(struct replica *replica)
-{
-    replica->record = (struct replica_record){.id = random_id(), .starts = 1};
-    term_runs_init(&replica->start.found.runs, 0, 0);
-    if (make_file(replica))
-        replica->phase = REPLICA_PHASE_JOINING;
-}
-
 /* replica_saved_fn: a hello has the number of this start, which no later one has. */
 static void begin_saved(void *owner)
 {
     struct replica *replica = owner;
+    replica->is_start_saved = true;
     replica_group_set_phase(replica, replica->phase);
 }
 
@@ -459,7 +441,7 @@ void replica_group_begin(struct replica *replica)
         replica->record.starts++;
         replica_group_save(replica, begin_saved);
     } else {
-        replica_group_set_phase(replica, replica->phase);
+        begin_saved(replica);
     }
 }
 
@@ -471,6 +453,5 @@ void replica_group_tick(struct replica *replica)
     replica_fetch_when_due(replica);
     replica_check_announced(replica);
     start_when_due(replica);
-    propose_removal(replica);
-    propose_learner(replica);
+    replica_change_tick(replica);
 }

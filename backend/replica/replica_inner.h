@@ -5,13 +5,15 @@
  *   replica_drive.c   events of the core, and its updates
  *   replica_adopt.c   connections of other copies, from home
  *   replica_figures.c figures of the members, for any thread
- *   replica_group.c   which group: founding, joining, what it says of itself, which change of the members it proposes
+ *   replica_group.c   which group: founding, joining, what it says of itself
+ *   replica_change.c  how its members change, and which copies may vote and serve while they do
  */
 #pragma once
 
 #include "backend/replica/outbox.h"
 #include "backend/replica/replica.h"
 #include "backend/replica/replica_figures.h"
+#include "backend/replica/replica_known.h"
 #include "backend/replica/replica_log.h"
 #include "backend/replica/replica_members.h"
 #include "backend/replica/replica_notes.h"
@@ -87,6 +89,11 @@ struct replica_fetch {
     unsigned failed;               /* attempts in a row */
 };
 
+/* Of leadership, which home has asked for. */
+struct replica_hand_over {
+    uint64_t id, until_us; /* to this member; 0: none */
+};
+
 struct replica_disk {
     struct replica_file *file; /* NULL: there is none yet */
     struct replica_log *log;
@@ -122,6 +129,10 @@ struct replica {
     struct replica_shown shown;
 
     bool has_begun, has_ended;
+    bool is_start_saved; /* the number of this start is durable, so it may be said */
+    bool has_greeted;    /* most copies have said hello since the start, so it may vote */
+    bool has_left;       /* home was told on_lost */
+    bool has_had_most;   /* most addresses of the map were those of voters */
     enum replica_phase phase;
     enum replica_founding founding;
     struct replica_record record; /* as it was saved, or is being saved, last */
@@ -136,6 +147,8 @@ struct replica {
     struct replica_membership membership;
     uint64_t gone_before; /* the log begins here, as a sender has found out; 0: nothing new */
     uint64_t applied;
+    struct replica_known known;
+    struct replica_hand_over hand_over;
     struct replica_announced announced;
     struct replica_fetch fetch;
 
@@ -204,3 +217,19 @@ void replica_group_logged(struct replica *replica, uint64_t index, uint64_t term
                           const struct members *members);
 /* Saves replica->record; not as a save of the core. `saved` may be NULL. */
 void replica_group_save(struct replica *replica, replica_saved_fn *saved);
+
+/* ---- replica_change.c ---- */
+
+void replica_change_tick(struct replica *replica);
+/* To the member at the address; empty: to the one that is best. Within two E, as soon as it has the whole log and all is committed. */
+void replica_change_hand_over(struct replica *replica, struct bytes address);
+/* At the end of a turn, with a core. */
+void replica_change_turn(struct replica *replica);
+/* A copy has said its hello, of which group ever; this one is a member. */
+void replica_change_hear(struct replica *replica, const struct replica_hello *hello);
+/* A REPLICA_KNOWN; false: it is not valid. */
+bool replica_change_take_known(struct replica *replica, struct bytes payload);
+/* May this copy stand, and vote for others? */
+bool replica_may_vote(struct replica *replica);
+/* Is nothing served yet, because too few copies vote? */
+bool replica_waits_for_voters(struct replica *replica);

@@ -1,7 +1,9 @@
 #include "backend/replica/replica_links.h"
 
 #include "backend/context/hybrid_clock.h"
+#include "backend/replica/replica_known.h"
 #include "shared/check.h"
+#include "shared/log.h"
 #include "shared/net/loop.h"
 #include "shared/out.h"
 
@@ -26,6 +28,8 @@ struct neighbour {
     uint64_t asked_ms;    /* monotonic, when it was sent */
     bool is_hello_due;    /* it has not answered our newest hello */
     bool is_id_confirmed; /* it has answered on the present connection */
+    bool is_in_map;       /* else an address of replica_links_also */
+    bool is_double;       /* it has said the id of another copy, which was logged */
 };
 
 struct replica_links {
@@ -36,8 +40,11 @@ struct replica_links {
     struct list incoming;
     struct neighbour *neighbours[REPLICA_ADDRESSES_MAX];
     unsigned count;
+    uint64_t said_count;      /* numbers of what this copy has said */
     struct replica_hello own; /* id 0 and state 0: this copy has nothing to say yet */
-    uint32_t listeners;       /* stays 0 */
+    bool
+        has_others; /* replica_links_also says which addresses are linked besides those of the map */
+    uint32_t listeners; /* stays 0 */
 };
 
 /* ---- neighbours -------------------------------------------------------------------------------- */
@@ -77,7 +84,7 @@ static struct peer_link *link_new(struct replica_links *links, const char *addre
     return peer_link_new(&links->self, links->self.identity.shard, address, label);
 }
 
-static void neighbour_add(struct replica_links *links, const char *address)
+static struct neighbour *neighbour_add(struct replica_links *links, const char *address)
 {
     struct neighbour *neighbour = calloc(1, sizeof *neighbour);
     CHECK(neighbour && links->count < REPLICA_ADDRESSES_MAX);
@@ -87,6 +94,7 @@ static void neighbour_add(struct replica_links *links, const char *address)
     neighbour->is_hello_due = true;
     neighbour->link = link_new(links, address, "");
     links->neighbours[links->count++] = neighbour;
+    return neighbour;
 }
 
 static void neighbour_free(struct neighbour *neighbour)
@@ -109,10 +117,37 @@ static void drop_neighbour(struct replica_links *links, unsigned at)
 
 /* ---- hello ------------------------------------------------------------------------------------- */
 
-/* A frame of an earlier connection may come late. Fewer starts are no sign of that: the disk may have gone back. */
+/* A hello and a reply to ours come on two connections, and a frame of an earlier one may come late. Fewer starts are no sign of that: the
+ * disk may have gone back. */
 static bool is_old_hello(const struct replica_hello *hello, const struct replica_hello *said)
 {
-    return hello->id == said->id && hello->run == said->run && hello->term < said->term;
+    return hello->run == said->run && hello->number < said->number;
+}
+
+static bool is_there(const struct neighbour *neighbour)
+{
+    return neighbour->is_id_confirmed && neighbour->link->state == PEER_LINK_UP;
+}
+
+/* Is the id that of this copy, or of one at another address that is connected? */
+static bool is_of_another(const struct neighbour *neighbour, uint64_t id)
+{
+    const struct replica_links *links = neighbour->links;
+    bool is_double = id && id == links->own.id;
+    for (unsigned i = 0; i < links->count && id; i++) {
+        const struct neighbour *other = links->neighbours[i];
+        is_double |= other != neighbour && other->said.id == id && is_there(other);
+    }
+    return is_double;
+}
+
+/* Two disks with one content: what one of them promises, the other one does not know. */
+static void refuse_double(struct neighbour *neighbour)
+{
+    if (!neighbour->is_double)
+        log_event(LOG_ERROR, "replica_double", "address=%s", neighbour->address);
+    neighbour->is_double = true;
+    neighbour->is_id_confirmed = false;
 }
 
 /* Another id at an address: the copy that was there is gone. */
@@ -120,10 +155,15 @@ static void note_hello(struct neighbour *neighbour, const struct replica_hello *
 {
     struct replica_links *links = neighbour->links;
     uint64_t old = neighbour->said.id;
+    if (is_old_hello(hello, &neighbour->said))
+        hello = &neighbour->said;
+    if (is_of_another(neighbour, hello->id)) {
+        refuse_double(neighbour);
+        return;
+    }
     if (old && old != hello->id)
         links->options.events.on_down(links->options.owner, old);
-    if (!is_old_hello(hello, &neighbour->said))
-        neighbour->said = *hello;
+    neighbour->said = *hello;
     neighbour->said.address = bytes_of(neighbour->address);
     links->options.events.on_hello(links->options.owner, &neighbour->said);
 }
@@ -133,9 +173,12 @@ static bool has_something_to_say(const struct replica_links *links)
     return links->own.state != 0;
 }
 
-static void write_own_hello(const struct replica_links *links, struct out *out)
+/* `receiver`: its id; 0: not known. */
+static void write_own_hello(const struct replica_links *links, uint64_t receiver, struct out *out)
 {
     struct replica_hello hello = links->own;
+    if (links->options.known)
+        hello.known = replica_known_of(links->options.known, receiver);
     hello.address = bytes_of(links->self.identity.address);
     replica_hello_write(&hello, out);
 }
@@ -168,7 +211,7 @@ static void send_hello(struct neighbour *neighbour)
         neighbour->link->state != PEER_LINK_UP)
         return;
     out_init(&out);
-    write_own_hello(links, &out);
+    write_own_hello(links, neighbour->said.id, &out);
     neighbour->hello.on_reply = hello_replied;
     neighbour->asked_ms = loop_mono_ms(links->self.loop);
     neighbour->is_hello_due = peer_link_send_out(neighbour->link, &neighbour->hello,
@@ -178,6 +221,7 @@ static void send_hello(struct neighbour *neighbour)
 void replica_links_say(struct replica_links *links, const struct replica_hello *hello)
 {
     links->own = *hello;
+    links->own.number = ++links->said_count;
     for (unsigned i = 0; i < links->count; i++) {
         links->neighbours[i]->is_hello_due = true;
         send_hello(links->neighbours[i]);
@@ -216,7 +260,7 @@ static struct refusal handle_hello(struct replica_links *links, struct peer_inco
     if (!has_something_to_say(links))
         return REFUSAL(OTHER, "this copy is starting");
     out_init(&out);
-    write_own_hello(links, &out);
+    write_own_hello(links, hello.id, &out);
     char *payload = malloc(out.bytes);
     CHECK(payload);
     size_t len = out.bytes;
@@ -370,6 +414,15 @@ static bool is_made_anew(const struct replica_links *links,
            strcmp(self->secret_previous, config->secret_previous) != 0 || self->tls != config->tls;
 }
 
+static bool is_named(const struct bytes *addresses, unsigned count, const char *address)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (addresses[i].len == strlen(address) &&
+            strncasecmp(addresses[i].data, address, addresses[i].len) == 0)
+            return true;
+    return false;
+}
+
 static bool is_other_copy(const struct replica_links_config *config, const char *address)
 {
     for (unsigned i = 0; i < config->address_count; i++)
@@ -379,24 +432,41 @@ static bool is_other_copy(const struct replica_links_config *config, const char 
 }
 
 /* The copy at an address that is gone is down. */
+static void leave_neighbour(struct replica_links *links, unsigned at)
+{
+    uint64_t id = links->neighbours[at]->said.id;
+    if (id) /* it still has its links, which their users leave now */
+        links->options.events.on_down(links->options.owner, id);
+    drop_neighbour(links, at);
+}
+
+/* With replica_links_also, its next call decides which of these stay. */
 static void drop_unwanted(struct replica_links *links, const struct replica_links_config *config)
 {
     for (unsigned i = links->count; i-- > 0;) {
         if (is_other_copy(config, links->neighbours[i]->address))
             continue;
-        uint64_t id = links->neighbours[i]->said.id;
-        if (id) /* it still has its links, which their users leave now */
-            links->options.events.on_down(links->options.owner, id);
-        drop_neighbour(links, i);
+        links->neighbours[i]->is_in_map = false;
+        if (!links->has_others)
+            leave_neighbour(links, i);
     }
+}
+
+static void want_neighbour(struct replica_links *links, const char *address, bool is_in_map)
+{
+    struct neighbour *neighbour = neighbour_at(links, address, strlen(address));
+    if (!neighbour && links->count < REPLICA_ADDRESSES_MAX)
+        neighbour = neighbour_add(links, address);
+    if (neighbour)
+        neighbour->is_in_map |= is_in_map;
 }
 
 void replica_links_configure(struct replica_links *links, const struct replica_links_config *config)
 {
-    static const struct replica_links_config none = {.address = ""};
     struct peer_self *self = &links->self;
     if (is_made_anew(links, config)) {
-        drop_unwanted(links, &none);
+        while (links->count)
+            leave_neighbour(links, links->count - 1);
         drop_all(links);
     }
     (void)snprintf(self->identity.shard, sizeof self->identity.shard, "%s", config->shard);
@@ -406,8 +476,23 @@ void replica_links_configure(struct replica_links *links, const struct replica_l
     drop_unwanted(links, config);
     for (unsigned i = 0; i < config->address_count; i++) {
         const char *address = config->addresses[i];
-        if (is_other_copy(config, address) && !neighbour_at(links, address, strlen(address)))
-            neighbour_add(links, address);
+        if (is_other_copy(config, address))
+            want_neighbour(links, address, true);
+    }
+}
+
+void replica_links_also(struct replica_links *links, const struct bytes *addresses, unsigned count)
+{
+    char address[PEER_ADDRESS_MAX + 1];
+    links->has_others = true;
+    for (unsigned i = links->count; i-- > 0;)
+        if (!links->neighbours[i]->is_in_map &&
+            !is_named(addresses, count, links->neighbours[i]->address))
+            leave_neighbour(links, i);
+    for (unsigned i = 0; i < count && links->self.secret; i++) {
+        (void)snprintf(address, sizeof address, "%.*s", (int)addresses[i].len, addresses[i].data);
+        if (strcasecmp(address, links->self.identity.address) != 0)
+            want_neighbour(links, address, false);
     }
 }
 
@@ -429,14 +514,13 @@ const struct replica_hello *replica_links_hello(const struct replica_links *link
 bool replica_links_is_heard(const struct replica_links *links, const char *address)
 {
     const struct neighbour *neighbour = neighbour_at(links, address, strlen(address));
-    return neighbour && neighbour->is_id_confirmed && neighbour->link->state == PEER_LINK_UP;
+    return neighbour && is_there(neighbour);
 }
 
 struct peer_link *replica_links_to(const struct replica_links *links, uint64_t id)
 {
     const struct neighbour *neighbour = neighbour_of_id(links, id);
-    bool is_there = neighbour && neighbour->is_id_confirmed;
-    return is_there && neighbour->link->state == PEER_LINK_UP ? neighbour->link : NULL;
+    return neighbour && is_there(neighbour) ? neighbour->link : NULL;
 }
 
 struct peer_link *replica_links_bulk(struct replica_links *links, uint64_t id)

@@ -9,7 +9,8 @@
  *   link up ─► REPLICA_HELLO ─► DONE, the other's hello: from now on it is known by its id
  *
  * Copies have addresses in the shard map and ids in the log. Which id is at which address is what a copy says of itself in its hello, each
- * time it has something new to say. A frame counts as sent by the id that its connection's address had said.
+ * time it has something new to say. A frame counts as sent by the id that its connection's address had said. An id is at one address: what
+ * says the id of a copy that is connected, or of this one, is a copied disk, and is not believed.
  *
  * All functions are called on the thread of the loop, the events too.
  */
@@ -21,6 +22,8 @@
 enum { REPLICA_ADDRESSES_MAX = 8 };
 
 struct replica_links;
+
+struct replica_known;
 
 struct replica_links_events {
     /* The copy at hello->address has said what it is, on its link or on ours. */
@@ -43,6 +46,7 @@ struct replica_links_options {
     struct labels *labels; /* metrics by link */
     uint32_t thread;       /* index of the partition, for `labels` */
     const char *run_id, *version;
+    const struct replica_known *known; /* a hello has what is known of its receiver */
     struct replica_links_events events;
     void *owner;
 };
@@ -65,6 +69,9 @@ void replica_links_free(struct replica_links *links);
 /* Keeps the links to addresses that stay, unless the shard, the own address or the credentials are new. */
 void replica_links_configure(struct replica_links *links,
                              const struct replica_links_config *config);
+/* Links to these addresses too, which members have and the map may not name; until the next call. To be called
+ * again soon after each configure. */
+void replica_links_also(struct replica_links *links, const struct bytes *addresses, unsigned count);
 /* What this copy says of itself from now on. The hello is copied; its address is replaced by the configured one. Until the first call
  * this copy says nothing, and refuses the hello of others. */
 void replica_links_say(struct replica_links *links, const struct replica_hello *hello);

@@ -27,9 +27,10 @@ bool replica_members_has(const struct replica_members *members, uint64_t id);
 /* The only voter is `id`. */
 bool replica_members_is_alone(const struct replica_members *members, uint64_t id);
 /* Fills *to with these members and, as a learner, the copy that said hello, for a map of `epoch`; false: it is a member already, it may
- * not join, its address is that of a member, or there is no room. The addresses are borrowed. */
+ * not join, its address is that of a member, or there is no room. `again`: so may one of the group that is no member. The addresses are
+ * borrowed. */
 bool replica_members_with(const struct replica_members *members, const struct replica_hello *hello,
-                          uint64_t epoch, struct members *to);
+                          uint64_t epoch, bool again, struct members *to);
 /* Fills *to with these members but `id`, which is one of them, for a map of `epoch`. The addresses are borrowed. */
 void replica_members_without(const struct replica_members *members, uint64_t id, uint64_t epoch,
                              struct members *to);

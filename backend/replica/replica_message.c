@@ -18,18 +18,34 @@ static struct replica_group group_of(struct message_reader *reader)
     return (struct replica_group){generation, message_u64(reader)};
 }
 
+static void put_known_copy(struct out *out, const struct replica_known_copy *copy)
+{
+    message_put_u64(out, copy->id);
+    message_put_u64(out, copy->starts);
+    message_put_u64(out, copy->run);
+    message_put_u64(out, copy->last);
+}
+
+static struct replica_known_copy known_copy_of(struct message_reader *reader)
+{
+    uint64_t id = message_u64(reader), starts = message_u64(reader), run = message_u64(reader);
+    return (struct replica_known_copy){id, starts, run, message_u64(reader)};
+}
+
 /* ---- HELLO ------------------------------------------------------------------------------------- */
 
 void replica_hello_write(const struct replica_hello *hello, struct out *out)
 {
-    const uint64_t numbers[] = {hello->id,   hello->starts, hello->run,
+    const uint64_t numbers[] = {hello->id,   hello->starts, hello->run,      hello->number,
                                 hello->term, hello->last,   hello->last_term};
     put_group(out, &hello->group);
     for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         message_put_u64(out, numbers[i]);
     message_put_u8(out, (uint8_t)hello->state);
     message_put_u8(out, hello->data_format);
+    message_put_u8(out, hello->flags);
     message_put_u64(out, hello->map_epoch);
+    put_known_copy(out, &hello->known);
     message_put_bytes(out, hello->address);
 }
 
@@ -40,16 +56,42 @@ bool replica_hello_read(struct bytes payload, struct replica_hello *hello)
     hello->id = message_u64(&reader);
     hello->starts = message_u64(&reader);
     hello->run = message_u64(&reader);
+    hello->number = message_u64(&reader);
     hello->term = message_u64(&reader);
     hello->last = message_u64(&reader);
     hello->last_term = message_u64(&reader);
     hello->state = (enum replica_state)message_u8(&reader);
     hello->data_format = message_u8(&reader);
+    hello->flags = message_u8(&reader);
     hello->map_epoch = message_u64(&reader);
+    hello->known = known_copy_of(&reader);
     hello->address = message_bytes(&reader);
     return message_is_read(&reader) && hello->state >= REPLICA_STATE_NONE &&
            hello->state <= REPLICA_STATE_DATA && hello->last_term <= hello->term &&
-           hello->address.len && hello->address.len <= REPLICA_ADDRESS_MAX;
+           hello->flags <= REPLICA_FLAGS_ALL && hello->address.len &&
+           hello->address.len <= REPLICA_ADDRESS_MAX;
+}
+
+/* ---- KNOWN ------------------------------------------------------------------------------------- */
+
+void replica_known_write(const struct replica_known_list *list, struct out *out)
+{
+    put_group(out, &list->group);
+    message_put_u8(out, (uint8_t)list->count);
+    for (unsigned i = 0; i < list->count; i++)
+        put_known_copy(out, &list->copies[i]);
+}
+
+bool replica_known_read(struct bytes payload, struct replica_known_list *list)
+{
+    struct message_reader reader = message_read(payload);
+    list->group = group_of(&reader);
+    list->count = message_u8(&reader);
+    if (list->count > REPLICA_KNOWN_MAX)
+        return false;
+    for (unsigned i = 0; i < list->count; i++)
+        list->copies[i] = known_copy_of(&reader);
+    return message_is_read(&reader);
 }
 
 /* ---- CORE -------------------------------------------------------------------------------------- */

@@ -2,8 +2,9 @@
  * replica_message.h - what copies of a shard send each other about their log, as payloads of peer frames (backend/peer/frame.h). Integers are
  * little-endian.
  *
- *   REPLICA_HELLO  u32 generation │ u64 group, id, starts, run, term, last, last_term │ u8 state │ u8 data format │ u64 map epoch │ address
- *                  ─► DONE, the same of the receiver
+ *   REPLICA_HELLO  u32 generation │ u64 group, id, starts, run, number, term, last, last_term │ u8 state │ u8 data format │ u8 flags │ u64 map epoch
+ *                  │ what is known of the receiver: u64 id, starts, run, last │ address                      ─► DONE, the same of the receiver
+ *   REPLICA_KNOWN  u32 generation │ u64 group │ u8 n │ n × u64 id, starts, run, last
  *   REPLICA_CORE   u32 generation │ u64 group │ u64 wall_us │ u64 applied │ message (consensus/message.h) │ its records: u32 length, bytes …
  *   REPLICA_PART   u32 generation │ u64 group │ u64 from │ u64 term │ u64 index │ u64 total │ u64 offset │ bytes
  *
@@ -20,6 +21,7 @@ struct out;
 
 enum {
     REPLICA_ADDRESS_MAX = 255,
+    REPLICA_KNOWN_MAX = 8, /* of one REPLICA_KNOWN */
     REPLICA_RECORDS_BYTES =
         256 << 10, /* of the records of one REPLICA_CORE, and of one REPLICA_PART */
 };
@@ -34,6 +36,23 @@ enum replica_state {
     REPLICA_STATE_DATA, /* of no group, and has keys */
 };
 
+/* What else a copy says of itself. */
+enum replica_flag {
+    REPLICA_FLAG_VOTES = 1, /* its process can be a voter: it knows groups with several */
+    REPLICA_FLAG_HAS_LOST =
+        2, /* its directory took the place of one that had lost its promises, and which is still kept */
+    REPLICA_FLAG_SERVES = 4, /* it leads its group, and all before its leadership is committed */
+    REPLICA_FLAGS_ALL = 7,
+};
+
+/* What other copies know of one, which its own disk may not have any more (replica_known.h). */
+struct replica_known_copy {
+    uint64_t id;     /* 0: nothing is known */
+    uint64_t starts; /* its newest start … */
+    uint64_t run;    /* … was this one */
+    uint64_t last;   /* its log had the committed records up to here */
+};
+
 /* The group that a frame belongs to (members_row.h). */
 struct replica_group {
     uint32_t generation;
@@ -45,11 +64,15 @@ struct replica_hello {
     uint64_t id;     /* of the copy; 0: it has none yet */
     uint64_t starts; /* how often this copy was started */
     uint64_t run;    /* random number of the process */
+    uint64_t number; /* of what this process has said: what comes with a lower one is older */
     uint64_t term;
     uint64_t last, last_term; /* its last record */
     enum replica_state state;
     uint8_t data_format;
+    uint8_t flags; /* enum replica_flag */
     uint64_t map_epoch;
+    struct replica_known_copy
+        known;            /* of the receiver, or of a copy that was at its address before */
     struct bytes address; /* host:port; when it is read: borrowed from the payload */
 };
 
@@ -69,6 +92,12 @@ struct replica_part {
     struct bytes bytes; /* borrowed */
 };
 
+struct replica_known_list {
+    struct replica_group group;
+    unsigned count;
+    struct replica_known_copy copies[REPLICA_KNOWN_MAX];
+};
+
 void replica_hello_write(const struct replica_hello *hello, struct out *out);
 void replica_core_write(const struct replica_core *core, struct out *out);
 void replica_part_write(const struct replica_part *part, struct out *out);
@@ -76,6 +105,8 @@ void replica_part_write(const struct replica_part *part, struct out *out);
 bool replica_hello_read(struct bytes payload, struct replica_hello *hello);
 bool replica_core_read(struct bytes payload, struct replica_core *core);
 bool replica_part_read(struct bytes payload, struct replica_part *part);
+void replica_known_write(const struct replica_known_list *list, struct out *out);
+bool replica_known_read(struct bytes payload, struct replica_known_list *list);
 
 /* The next record of replica_core.records; moves behind it. False: there is none, or it is cut off. One in parts is empty, with *is_in_parts. */
 bool replica_record_next(struct bytes *records, struct bytes *record, bool *is_in_parts);

@@ -115,6 +115,19 @@ void replica_note_failed(const struct replica_notes *notes, const char *reason)
     replica_mail_send(notes->mail, notes->home, &note->letter);
 }
 
+static void hear_lost(struct replica_letter *letter)
+{
+    struct note *note = arrived_note(letter);
+    if (note->events.on_lost)
+        note->events.on_lost(note->owner);
+}
+
+void replica_note_lost(const struct replica_notes *notes)
+{
+    struct note *note = note_new(notes, hear_lost);
+    replica_mail_send(notes->mail, notes->home, &note->letter);
+}
+
 static void hear_stopped(struct replica_letter *letter)
 {
     struct note *note = arrived_note(letter);

@@ -62,6 +62,22 @@ bool snapshot_install(const char *dir, const struct replica_record *record, char
     return false;
 }
 
+bool snapshot_is_set_aside(const char *dir)
+{
+    char lost[PATH_MAX];
+    return beside(lost, dir, SNAPSHOT_LOST) && path_exists(lost);
+}
+
+bool snapshot_set_aside(const char *dir, char *error, size_t size)
+{
+    char lost[PATH_MAX];
+    if (beside(lost, dir, SNAPSHOT_LOST) &&
+        renameat2(AT_FDCWD, dir, AT_FDCWD, lost, RENAME_NOREPLACE) == 0 && sync_parent(dir))
+        return true;
+    (void)snprintf(error, size, "%s cannot be renamed to %s: %s", dir, lost, strerror(errno));
+    return false;
+}
+
 /* A copy may go on with these files. */
 static bool is_cache(const char *dir, const char *incoming)
 {

@@ -25,6 +25,14 @@
  * before are in place; or, if only the last sync failed, the fetched files are, and a loss of power may exchange them back. */
 bool snapshot_install(const char *dir, const struct replica_record *record, char *error,
                       size_t size);
+/* Where the data of a copy are kept that has lost its promises. */
+#define SNAPSHOT_LOST ".lost"
+
+/* Gives the closed data at `dir` the name with SNAPSHOT_LOST, durably, so that none are at `dir`. False and a one-line reason: they stay, for
+ * instance because there are such data already. */
+bool snapshot_set_aside(const char *dir, char *error, size_t size);
+/* Are there data that were set aside? */
+bool snapshot_is_set_aside(const char *dir);
 /* When the data at `dir` are open: removes what is left beside them. Fetched files of an unfinished snapshot stay, if the data are those of
  * a copy: the next attempt needs only what is missing. */
 void snapshot_install_clean(const char *dir);

@@ -592,19 +592,21 @@ def _(run):
         check(re.search(r'peer_misleading:address=127.0.0.1:(%d|%d|%d),state=(?!up)' % (first, second, third), text), text)
 
 
-REPLICA_HELLO, REPLICA_CORE, REPLICA_PART = 27, 28, 29
+REPLICA_HELLO, REPLICA_CORE, REPLICA_PART, REPLICA_KNOWN = 27, 28, 29, 30
 
 
 def copy_payload(rng, kind, address):
     """What a copy of another group says, or nonsense."""
     group = struct.pack('<IQ', rng.randrange(4), rng.randrange(1 << 64))
-    numbers = struct.pack('<8Q', *(rng.randrange(1 << rng.choice((3, 40, 64))) for _ in range(8)))
+    numbers = struct.pack('<12Q', *(rng.randrange(1 << rng.choice((3, 40, 64))) for _ in range(12)))
     if rng.random() < 0.3:
         return rng.randbytes(rng.randrange(300))
     if kind == REPLICA_HELLO:
-        return group + numbers[:48] + bytes([rng.choice((1, 3, 4, 5, 9)), 6]) + numbers[48:56] + sized_bytes(address.encode())
+        return group + numbers[:56] + bytes([rng.choice((1, 3, 4, 5, 9)), 6, rng.randrange(9)]) + numbers[56:] + sized_bytes(address.encode())
+    if kind == REPLICA_KNOWN:
+        return group + bytes([rng.randrange(4)]) + numbers[:64]
     if kind == REPLICA_CORE:
-        return group + numbers[:16] + bytes([rng.randrange(8), rng.randrange(9), rng.randrange(5)]) + numbers[16:] + rng.randbytes(rng.randrange(90))
+        return group + numbers[:16] + bytes([rng.randrange(8), rng.randrange(9), rng.randrange(5)]) + numbers[16:64] + rng.randbytes(rng.randrange(90))
     return group + numbers[:40] + rng.randbytes(rng.randrange(2000))
 
 
@@ -629,7 +631,7 @@ def _(run):
             with greet_copy(copies, address) as connection:
                 try:
                     for number in range(1, rng.randrange(2, 40)):
-                        kind = rng.choice((REPLICA_HELLO, REPLICA_CORE, REPLICA_PART, rng.randrange(256)))
+                        kind = rng.choice((REPLICA_HELLO, REPLICA_CORE, REPLICA_PART, REPLICA_KNOWN, rng.randrange(256)))
                         connection.sock.sendall(frame_of(kind, number, copy_payload(rng, kind, address)))
                         sent += 1
                 except OSError:

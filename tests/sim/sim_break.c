@@ -74,6 +74,8 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_OLD_MAP_MEMBERS] = "old-map-members",
         [BREAK_PROMOTED_SILENT] = "promoted-silent",
         [BREAK_REFUSAL_NO_TERM] = "refusal-no-term",
+        [BREAK_WENT_BACK] = "went-back",
+        [BREAK_SERVES_ALONE] = "serves-alone",
     };
     return broken < BREAK_COUNT ? names[broken] : NULL;
 }

@@ -88,6 +88,10 @@ enum sim_break {
     BREAK_OLD_MAP_MEMBERS,  /* by an older map */
     BREAK_PROMOTED_SILENT,  /* a voter does not vote before it has the record of its promotion */
     BREAK_REFUSAL_NO_TERM,  /* a refusal has no term */
+    BREAK_CONSENSUS_END,
+    /* … in what is around it (test_voters.c): */
+    BREAK_WENT_BACK = BREAK_CONSENSUS_END, /* a disk that was set back is not noticed */
+    BREAK_SERVES_ALONE, /* a group without keys is served before most of its copies vote */
     BREAK_COUNT,
 };
 

@@ -10,8 +10,9 @@
 
 enum { WAL_BATCHES = 4096, STOP_US_MAX = 300000 };
 
-static const char *const names[SIM_REPLICAS_MAX] = {"a", "b", "c"};
-static const char *const addresses[SIM_REPLICAS_MAX] = {"relay-a:1", "relay-b:1", "relay-c:1"};
+static const char *const names[SIM_REPLICAS_MAX] = {"a", "b", "c", "d"};
+static const char *const addresses[SIM_REPLICAS_MAX] = {"relay-a:1", "relay-b:1", "relay-c:1",
+                                                        "relay-d:1"};
 
 const char *sim_replica_address(unsigned number)
 {
@@ -75,14 +76,12 @@ void sim_replica_open_storage(struct sim_replica *copy, struct store_env *env)
     CHECK(copy->storage);
 }
 
-static void configure(const struct sim_replica *copy, unsigned count)
+void sim_replica_configure(const struct sim_replica *copy, uint64_t epoch, unsigned map)
 {
-    const struct replica_settings settings = {
-        .epoch = 1,
+    struct replica_settings settings = {
+        .epoch = epoch,
         .links = {.shard = "s",
                   .address = addresses[copy->number],
-                  .address_count = count,
-                  .addresses = {addresses[0], addresses[1], addresses[2]},
                   .secret = "secret",
                   .secret_previous = "",
                   .options = {.output_max = 32 << 20,
@@ -93,6 +92,9 @@ static void configure(const struct sim_replica *copy, unsigned count)
                               .backoff_min_ms = 10,
                               .backoff_max_ms = 200}},
     };
+    for (unsigned i = 0; i < SIM_REPLICAS_MAX; i++)
+        if (map & 1U << i)
+            settings.links.addresses[settings.links.address_count++] = addresses[i];
     replica_configure(copy->replica, &settings);
 }
 
@@ -137,13 +139,17 @@ void sim_replica_start(struct sim_replica *copy, const struct sim_replica_option
                                                .election_us = options->election_us,
                                                .window = options->window,
                                                .state = options->state,
+                                               .has_voters = options->has_voters,
+                                               .may_join = options->may_join,
+                                               .waits_for_voters = options->waits_for_voters,
+                                               .has_lost = options->has_lost,
                                                .snapshots = snapshots};
     copy->replica = replica_new(&of_replica, &options->events, options->owner, error, sizeof error);
     CHECK(copy->replica);
     if (copy->join)
         snapshot_join_use(copy->join, copy->replica);
     copy->is_up = true;
-    configure(copy, options->count);
+    sim_replica_configure(copy, 1, (1U << options->count) - 1);
     listen_at(copy);
 }
 

@@ -3,7 +3,7 @@
  *
  *   links of the others ──► relay-b:1 ──► b:1  home: the test ──► loop: replica
  *
- * All copies are of the shard "s", which has the first `count` of the addresses relay-a:1, relay-b:1, relay-c:1.
+ * All copies are of the shard "s", which has some of the addresses relay-a:1 to relay-d:1: at first the first `count` of them.
  */
 #pragma once
 
@@ -11,13 +11,14 @@
 #include "backend/storage/storage.h"
 #include "tests/sim/sim_relay.h"
 
-enum { SIM_REPLICAS_MAX = 3 };
+enum { SIM_REPLICAS_MAX = 4 };
 
 struct sim_replica_options {
     struct store_env *env;
     struct metrics *metrics;
     struct labels *labels;
-    unsigned count; /* of copies */
+    unsigned count;                                        /* of copies in the map of epoch 1 */
+    bool has_voters, may_join, waits_for_voters, has_lost; /* replica_options */
     uint64_t election_us;
     uint32_t window;
     enum replica_state state;
@@ -47,6 +48,8 @@ void sim_replica_new(struct sim_replica *copy, unsigned number, struct sim_relay
 void sim_replica_open_storage(struct sim_replica *copy, struct store_env *env);
 /* Starts a process. Its storage is opened, if the test has not done it. */
 void sim_replica_start(struct sim_replica *copy, const struct sim_replica_options *options);
+/* A shard map with the addresses of the copies whose bits are set. */
+void sim_replica_configure(const struct sim_replica *copy, uint64_t epoch, unsigned map);
 /* The process ends without warning, and its loops are freed. */
 void sim_replica_crash(struct sim_replica *copy);
 /* It ends as it should, and its storage is closed; sim_replica_fini frees the loops, when time has passed. */

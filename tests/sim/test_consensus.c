@@ -943,7 +943,7 @@ int main(int argc, char **argv)
                                               .seeds = sized(SEEDS),
                                               .steps = STEPS,
                                               .first_break = BREAK_TRANSACTIONS_END,
-                                              .end_break = BREAK_COUNT,
+                                              .end_break = BREAK_CONSENSUS_END,
                                               .break_seed = 1};
     return sim_seeds_main(argc, argv, &simulation);
 }

@@ -397,12 +397,6 @@ static void on_committed(void *owner, uint64_t index)
     serve_when_applied(copy);
 }
 
-static void on_propose(void *owner, uint64_t term, const struct members *members)
-{
-    (void)owner, (void)term, (void)members;
-    CHECK(!"all copies are members of the group");
-}
-
 static void on_install(void *owner, const char *dir, const struct replica_record *record)
 {
     (void)owner, (void)dir, (void)record;
@@ -431,6 +425,19 @@ static void append(struct copy *copy, struct effects *effects)
     world.names[index - 1][term] = hash_of(record);
     world.batches++;
     replica_append(copy->of.replica, record);
+}
+
+/* A learner is to be a voter again; see write_change. */
+static void on_propose(void *owner, uint64_t term, const struct members *members)
+{
+    struct copy *copy = owner;
+    if (!may_write(copy) || term != copy->role.term)
+        return;
+    struct effects *effects = effects_new();
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_MEMBERS});
+    effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_MEMBERS), members_row_write(&arena, members));
+    append(copy, effects);
+    effects_free(effects);
 }
 
 static void write_batch(struct copy *copy)
@@ -488,6 +495,7 @@ static void start_copy(struct copy *copy)
                                                 .count = COPIES,
                                                 .election_us = copy->election_us,
                                                 .window = 1 + (uint32_t)sim_random(16),
+                                                .has_voters = true,
                                                 .state = REPLICA_STATE_NONE,
                                                 .events = {.on_role = on_role,
                                                            .on_committed = on_committed,

@@ -8,8 +8,7 @@
  * between a record and the word of it, between the snapshot and its installation. Disks of followers are replaced. In the end all have
  * the same log, byte for byte. Then a is gone, b is made a group of a higher generation, and when a comes back it serves no more. Perhaps c is made one, too, while b is down.
  *
- * Snapshots are real files (snapshot_join.h): a cut of a storage in memory has a name, which is in its file CURRENT, beside files that all
- * cuts have, and some that only this one has. In some worlds no disk has room for them at first.
+ * Snapshots are real files (sim_cut.h). In some worlds no disk has room for them at first.
  *
  *   test_replica_join [--seed N] …      sim_seeds.h
  */
@@ -18,16 +17,15 @@
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
 #include "backend/replica/replica_figures.h"
-#include "backend/replica/snapshot_message.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
-#include "shared/path.h"
 #include "tests/sim/replica_file_mem.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_cut.h"
 #include "tests/sim/sim_replica.h"
 #include "tests/sim/sim_seeds.h"
 #include "tests/sim/storage_mem.h"
@@ -36,9 +34,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     SEEDS = 100,
@@ -49,7 +45,6 @@ enum {
     CALM_US = 600 * SECOND_US, /* a copy that could not fetch waits, and so does its leader */
     NO_ROOM_US = 60 * SECOND_US,
     CUTS_MAX = 8, /* in that time for one copy: their intervals grow from a second on */
-    NAME_BYTES = 16,
     BATCHES_MAX = 60,
     RECORDS_MAX = 400,
 };
@@ -62,7 +57,7 @@ struct copy {
     struct replica_role role;
     uint64_t committed, served_term;
     bool must_install;
-    char new_dir[NAME_BYTES + 1];
+    char new_dir[SIM_CUT_NAME_BYTES + 1];
     struct replica_record new_record;
 };
 
@@ -71,13 +66,11 @@ static struct {
     struct sim_relays relays;
     struct store_env *env;
     struct labels *labels;
-    unsigned batches, cuts, disks;
-    bool has_no_room;
+    unsigned batches, disks;
     uint32_t committed[RECORDS_MAX]; /* hashes of records */
     char why[200];
 } world;
 
-static char root[] = "/dev/shm/scree-join-XXXXXX";
 static struct metrics *metrics;
 static struct arena arena;
 
@@ -261,81 +254,12 @@ static void on_failed(void *owner, const char *reason)
 
 /* ---- snapshots --------------------------------------------------------------------------------- */
 
-int __real_storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size);
-int __wrap_storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size);
-uint64_t __real_wal_committed_at(const char *path);
-uint64_t __wrap_wal_committed_at(const char *path);
-uint64_t __real_path_free_bytes(const char *path);
-uint64_t __wrap_path_free_bytes(const char *path);
-
-static void write_file(const char *dir, const char *name, const void *data, size_t len)
-{
-    char path[PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "w");
-    CHECK(file && fwrite(data, 1, len, file) == len && fclose(file) == 0);
-}
-
-static bool read_name(const char *dir, char name[NAME_BYTES + 1])
-{
-    char path[PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/CURRENT", dir);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return false;
-    CHECK(fread(name, 1, NAME_BYTES, file) == NAME_BYTES && fclose(file) == 0);
-    name[NAME_BYTES] = '\0';
-    return true;
-}
-
-/* Files with other names than CURRENT have the contents of their names. */
-static void write_tables(const char *dir)
-{
-    static char data[2 * SNAPSHOT_PIECE_MAX];
-    for (unsigned i = 0; i < 3; i++) {
-        char name[32];
-        unsigned number = i < 2 ? i : 100 + world.cuts;
-        (void)snprintf(name, sizeof name, "%06u.sst", number);
-        memset(data, (int)number, sizeof data);
-        write_file(dir, name, data, (size_t)number * 7919 % sizeof data);
-    }
-}
-
-int __wrap_storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size)
-{
-    char name[NAME_BYTES + 1];
-    (void)snprintf(name, sizeof name, "cut.%012u", ++world.cuts);
-    CHECK(mkdir(path, 0700) == 0);
-    write_file(path, "CURRENT", name, NAME_BYTES);
-    write_tables(path);
-    return __real_storage_checkpoint(storage, name, error, size);
-}
-
-uint64_t __wrap_wal_committed_at(const char *path)
-{
-    char name[NAME_BYTES + 1];
-    return __real_wal_committed_at(read_name(path, name) ? name : path);
-}
-
-uint64_t __wrap_path_free_bytes(const char *path)
-{
-    return world.has_no_room ? 1 : __real_path_free_bytes(path);
-}
-
-static void check_files(const char *dir)
-{
-    char command[2 * PATH_MAX];
-    (void)snprintf(command, sizeof command, "test `ls %s | wc -l` = 4", dir);
-    CHECK(system(command) == 0);
-}
-
 static void on_install(void *owner, const char *dir, const struct replica_record *record)
 {
     struct copy *copy = owner;
     copy->must_install = true;
     copy->new_record = *record;
-    check_files(dir);
-    CHECK(read_name(dir, copy->new_dir));
+    CHECK(sim_cut_name(dir, copy->new_dir));
 }
 
 /* As by a signal, perhaps while it fetches files. */
@@ -370,7 +294,7 @@ static void install(struct copy *copy)
 static void start_copy(struct copy *copy)
 {
     char files[PATH_MAX];
-    (void)snprintf(files, sizeof files, "%s/%s", root, copy->of.name);
+    (void)snprintf(files, sizeof files, "%s/%s", sim_cuts_root(), copy->of.name);
     const struct sim_replica_options options = {.env = world.env,
                                                 .metrics = metrics,
                                                 .labels = world.labels,
@@ -493,7 +417,7 @@ static void make_fault(void)
 static void start_world(uint64_t seed)
 {
     memset(&world, 0, sizeof world);
-    CHECK(path_remove(root) && mkdir(root, 0700) == 0);
+    sim_cuts_reset();
     sim_init(seed);
     sim_knobs_shuffle();
     sim_knobs()->delay_us_max = 1000 + sim_random(20000);
@@ -666,12 +590,12 @@ static void end_world(void)
 static void run_without_room(void)
 {
     uint64_t end_us = sim_now_us() + NO_ROOM_US;
-    world.has_no_room = true;
+    sim_cuts_set_room(false);
     while (sim_now_us() < end_us && !world.why[0])
         turn();
-    world.has_no_room = false;
-    if (world.cuts > CUTS_MAX * (COPIES - 1))
-        fail("%u cuts in a minute without room", world.cuts);
+    sim_cuts_set_room(true);
+    if (sim_cuts_count() > CUTS_MAX * (COPIES - 1))
+        fail("%u cuts in a minute without room", sim_cuts_count());
 }
 
 static void run_world(struct sim_result *result)
@@ -713,8 +637,8 @@ int main(int argc, char **argv)
     };
     log_set_level(LOG_ERROR + 1);
     arena_init(&arena);
-    CHECK(mkdtemp(root));
+    sim_cuts_begin();
     int code = sim_seeds_main(argc, argv, &simulation);
-    CHECK(path_remove(root));
+    sim_cuts_end();
     return code;
 }

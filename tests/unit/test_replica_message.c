@@ -83,20 +83,23 @@ static const struct replica_hello hello = {
     .id = 7,
     .starts = 8,
     .run = 9,
+    .number = 14,
     .term = 10,
     .last = 11,
     .last_term = 10,
     .state = REPLICA_STATE_MEMBER,
     .data_format = 6,
+    .flags = REPLICA_FLAG_VOTES | REPLICA_FLAG_SERVES,
     .map_epoch = 12,
+    .known = {7, 15, 16, 17},
     .address = {"h:1", 3},
 };
 
 #define U64(low) low "\0\0\0\0\0\0\0"
 #define GROUP    "\3\0\0\0\x22\x11\0\0\0\0\0\0"
 #define HELLO                                                                                      \
-    GROUP U64("\7") U64("\10") U64("\11") U64("\12") U64("\13")                                    \
-        U64("\12") "\3\6" U64("\14") "\3\0\0\0h:1"
+    GROUP U64("\7") U64("\10") U64("\11") U64("\16") U64("\12") U64("\13")                         \
+        U64("\12") "\3\6\5" U64("\14") U64("\7") U64("\17") U64("\20") U64("\21") "\3\0\0\0h:1"
 
 START_TEST(a_hello_has_these_bytes)
 {
@@ -109,6 +112,10 @@ START_TEST(a_hello_has_these_bytes)
     ck_assert_uint_eq(read.run, 9);
     ck_assert_uint_eq(read.last_term, 10);
     ck_assert_int_eq(read.state, REPLICA_STATE_MEMBER);
+    ck_assert_uint_eq(read.flags, 5);
+    ck_assert_uint_eq(read.number, 14);
+    ck_assert_uint_eq(read.known.run, 16);
+    ck_assert_uint_eq(read.known.last, 17);
     ck_assert(bytes_equal(read.address, hello.address));
 }
 END_TEST
@@ -127,6 +134,9 @@ START_TEST(a_hello_that_no_copy_sends_is_refused)
     changed.state = 0;
     ck_assert(!hello_reads(changed));
     changed.state = (enum replica_state)(REPLICA_STATE_DATA + 1);
+    ck_assert(!hello_reads(changed));
+    changed = hello;
+    changed.flags = REPLICA_FLAGS_ALL + 1;
     ck_assert(!hello_reads(changed));
     changed = hello;
     changed.last_term = 11;

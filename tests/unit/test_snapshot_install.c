@@ -269,6 +269,24 @@ START_TEST(what_is_left_beside_the_data_is_removed_unless_a_fetch_may_go_on_with
 }
 END_TEST
 
+START_TEST(data_that_have_lost_their_promises_are_kept_once)
+{
+    char lost[160];
+    write_both();
+    ck_assert(!snapshot_is_set_aside(dir));
+    ck_assert_msg(snapshot_set_aside(dir, error, sizeof error), "%s", error);
+    ck_assert(snapshot_is_set_aside(dir));
+    ck_assert(!path_exists(dir));
+    (void)snprintf(lost, sizeof lost, "%s%s", dir, SNAPSHOT_LOST);
+    struct storage *storage = open_storage(lost);
+    ck_assert(has_value(storage, "old"));
+    storage_close(storage);
+    write_store(dir, "second");
+    ck_assert(!snapshot_set_aside(dir, error, sizeof error));
+    ck_assert(path_exists(dir));
+}
+END_TEST
+
 int main(void)
 {
     log_set_level(LOG_ERROR + 1);
@@ -280,6 +298,7 @@ int main(void)
     tcase_add_test(tests, a_process_that_is_killed_leaves_the_old_data_or_the_new);
     tcase_add_test(tests, a_call_that_fails_leaves_the_old_data_or_the_new);
     tcase_add_test(tests, what_is_left_beside_the_data_is_removed_unless_a_fetch_may_go_on_with_it);
+    tcase_add_test(tests, data_that_have_lost_their_promises_are_kept_once);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }

@@ -1,0 +1,793 @@
+/*
+ * test_voters.c - a group of copies that elect their leader (replica.h), from its founding on, over links that fail.
+ *
+ *   a founds ─► b, c are learners, fetch files, become voters ─► records ─► leaders die, others lead ─► maps change, disks are lost or go back
+ *
+ *   home: batches, members ─► replica_append ─► core ─► log, saves ─► links ══ relays ══► the other copies     each copy on a host of its own,
+ *     ▲──────── role, committed ◄─────┘                                                                      with a clock of its own rate
+ *
+ * There are four hosts, and a map names three of them. Processes end at any time, disks refuse records. When all copies are equal, one of
+ * these happens, and the next one when they are again: the map names another host instead of one; a disk is replaced by an empty one; a disk
+ * goes back to an older state. Then the copy must notice it, and gets an empty disk.
+ *
+ * In the end two of three are lost at once, and the third one is made a group of the next generation.
+ *
+ * What one home has heard as committed, no other one hears otherwise, and each home that begins to serve has all of it: so a record that a
+ * client was told of is never lost. Two copies may never serve at once, and none before two of three vote.
+ *
+ * Controls: an older disk is not noticed; the first copy serves alone.
+ *
+ *   test_voters [--seed N] …      sim_seeds.h
+ */
+#include "backend/consensus/consensus.h"
+#include "backend/context/backend_metrics.h"
+#include "backend/format/effects.h"
+#include "backend/format/members_row.h"
+#include "backend/replica/replica_figures.h"
+#include "backend/replica/replica_known.h"
+#include "backend/wal/wal.h"
+#include "shared/check.h"
+#include "shared/error.h"
+#include "shared/log.h"
+#include "shared/metrics.h"
+#include "shared/net/loop.h"
+#include "tests/sim/replica_file_mem.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_cut.h"
+#include "tests/sim/sim_replica.h"
+#include "tests/sim/sim_seeds.h"
+#include "tests/sim/storage_mem.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    SEEDS = 60,
+    STEPS = 3000,
+    HOSTS = SIM_REPLICAS_MAX,
+    COPIES = 3, /* of a map */
+    E_US = 500000,
+    SECOND_US = 1000000,
+    CALM_US = 600 * SECOND_US, /* a copy that could not fetch waits, and so does its leader */
+    GONE_BACK_US = 30 * SECOND_US,
+    BATCHES_MAX = 100,
+    RECORDS_MAX = 1000,
+    RECORDS_END = RECORDS_MAX - 200,
+    DISK_NAME_BYTES = 32,
+};
+
+struct copy {
+    struct sim_replica of;
+    unsigned rate; /* of its clock */
+    bool must_end, must_install, must_leave;
+    uint64_t start_us;
+    /* home */
+    struct replica_role role;
+    uint64_t committed, next, served_term;
+    char new_dir[SIM_CUT_NAME_BYTES + 1];
+    struct replica_record new_record;
+};
+
+/* A state of a disk, to which it may go back. */
+struct saved_disk {
+    struct copy *copy; /* NULL: there is none */
+    char dir[DISK_NAME_BYTES], own_dir[DISK_NAME_BYTES];
+    struct replica_record record;
+    uint64_t last; /* of its log */
+};
+
+static struct {
+    struct copy copies[HOSTS];
+    struct sim_relays relays;
+    struct store_env *env;
+    struct labels *labels;
+    uint64_t epoch;
+    unsigned map; /* bits of hosts */
+    unsigned batches, disks;
+    bool has_founded, is_forced;
+    uint64_t committed_last;         /* the last one that any home has heard of */
+    uint32_t committed[RECORDS_MAX]; /* hashes of records */
+    uint64_t terms[RECORDS_MAX];     /* of committed records */
+    struct saved_disk saved;
+    struct copy
+        *gone_back; /* its disk is an older one, which it has not noticed yet; no other faults */
+    uint64_t gone_back_us;
+    char why[200];
+} world;
+
+static struct metrics *metrics;
+static struct arena arena;
+
+static void start_copy(struct copy *copy);
+
+static void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void fail(const char *format, ...)
+{
+    va_list arguments;
+    if (world.why[0])
+        return;
+    va_start(arguments, format);
+    (void)vsnprintf(world.why, sizeof world.why, format, arguments);
+    va_end(arguments);
+}
+
+static uint64_t local_us(const struct copy *copy)
+{
+    return sim_now_us() + sim_now_us() / 1000 * copy->rate;
+}
+
+static bool is_in_map(const struct copy *copy)
+{
+    return world.map & 1U << copy->of.number;
+}
+
+/* ---- controls ---------------------------------------------------------------------------------- */
+
+bool __real_replica_known_is_newer(const struct replica_known_copy *known, uint64_t starts,
+                                   uint64_t run, uint64_t last);
+bool __wrap_replica_known_is_newer(const struct replica_known_copy *known, uint64_t starts,
+                                   uint64_t run, uint64_t last);
+
+bool __wrap_replica_known_is_newer(const struct replica_known_copy *known, uint64_t starts,
+                                   uint64_t run, uint64_t last)
+{
+    return sim_broken != BREAK_WENT_BACK && __real_replica_known_is_newer(known, starts, run, last);
+}
+
+bool __real_replica_waits_for_voters(struct replica *replica);
+bool __wrap_replica_waits_for_voters(struct replica *replica);
+
+bool __wrap_replica_waits_for_voters(struct replica *replica)
+{
+    return sim_broken != BREAK_SERVES_ALONE && __real_replica_waits_for_voters(replica);
+}
+
+/* ---- records ----------------------------------------------------------------------------------- */
+
+static uint32_t hash_of(struct bytes record)
+{
+    uint32_t hash = 2166136261U;
+    for (size_t i = 0; i < record.len; i++)
+        hash = (hash ^ (uint8_t)record.data[i]) * 16777619U;
+    return hash | 1;
+}
+
+static void see_committed(const struct copy *copy, uint64_t index, struct bytes record)
+{
+    CHECK(index < RECORDS_MAX);
+    struct effects_header header;
+    struct effects_reader reader;
+    uint32_t hash = hash_of(record), *truth = &world.committed[index];
+    if (!*truth)
+        *truth = hash;
+    if (*truth != hash)
+        fail("home of %s has another record %" PRIu64, copy->of.name, index);
+    if (effects_open(record, &header, &reader) == EFFECTS_READ)
+        world.terms[index] = header.term;
+    if (index > world.committed_last)
+        world.committed_last = index;
+}
+
+static bool is_of_members(struct bytes record)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    return effects_open(record, &header, &reader) == EFFECTS_READ && header.type == EFFECTS_MEMBERS;
+}
+
+/* Rows of the members are in a file before anything else can happen, so that each start finds them, whatever was trimmed. */
+static void apply_row(struct copy *copy, struct bytes record, uint64_t index)
+{
+    char error[200];
+    struct store *store = storage_store(copy->of.storage);
+    struct store_batch *batch = store_batch_new();
+    CHECK(store_batch_add_effects(batch, store, record, error, sizeof error));
+    CHECK(store_apply(store, batch, error, sizeof error) == OK);
+    store_batch_free(batch);
+    storage_applied(copy->of.storage, index);
+    CHECK(storage_flush(copy->of.storage, error, sizeof error) == OK);
+}
+
+/* ---- home -------------------------------------------------------------------------------------- */
+
+/* It has all records of earlier terms that were committed. Later ones may be there already: this home hears late. */
+static void check_log(const struct copy *copy, const struct replica_role *role)
+{
+    for (uint64_t i = role->committed + 1; i <= world.committed_last; i++)
+        if (world.terms[i] && world.terms[i] < role->term)
+            fail("%s leads term %" PRIu64 " with records up to %" PRIu64 ", and %" PRIu64
+                 " was committed",
+                 copy->of.name, role->term, role->committed, i);
+}
+
+static void serve_when_applied(struct copy *copy)
+{
+    const struct replica_role *role = &copy->role;
+    if (role->phase != REPLICA_PHASE_SERVING || copy->served_term == role->term ||
+        copy->committed < role->committed)
+        return;
+    check_log(copy, role);
+    copy->served_term = role->term;
+    copy->next = role->committed + 1;
+    replica_serves(copy->of.replica, role->term);
+}
+
+static void on_role(void *owner, const struct replica_role *role)
+{
+    struct copy *copy = owner;
+    copy->role = *role;
+    serve_when_applied(copy);
+}
+
+static void on_committed(void *owner, uint64_t index)
+{
+    struct copy *copy = owner;
+    char error[200];
+    uint64_t at = copy->committed;
+    struct bytes record;
+    struct wal_cursor *cursor = wal_cursor_new_weak(storage_wal(copy->of.storage), at + 1);
+    CHECK(cursor);
+    while (at < index) {
+        CHECK(wal_cursor_next(cursor, &at, &record, error, sizeof error) == OK);
+        see_committed(copy, at, record);
+        if (is_of_members(record))
+            apply_row(copy, record, at);
+    }
+    wal_cursor_free(cursor);
+    copy->committed = at;
+    storage_commit(copy->of.storage, at);
+    replica_applied(copy->of.replica, at);
+    serve_when_applied(copy);
+}
+
+static void append(struct copy *copy, struct effects *effects)
+{
+    effects_set_numbers(effects, copy->next++, copy->role.term, copy->committed);
+    replica_append(copy->of.replica, effects_bytes(effects));
+}
+
+/* The founding record is written by home itself. A disk that refuses it ends the process. */
+static void write_founding(struct copy *copy, struct effects *effects, uint64_t term,
+                           const struct members *members)
+{
+    char error[200];
+    uint64_t index = storage_written(copy->of.storage) + 1, written;
+    effects_set_numbers(effects, index, term, index);
+    copy->must_end = storage_append(copy->of.storage, effects_bytes(effects), &written, error,
+                                    sizeof error) != OK ||
+                     storage_sync(copy->of.storage, error, sizeof error) != OK;
+    if (copy->must_end)
+        return;
+    CHECK(written == index);
+    storage_commit(copy->of.storage, index);
+    see_committed(copy, index, effects_bytes(effects));
+    copy->committed = index;
+    world.has_founded = true;
+    apply_row(copy, effects_bytes(effects), index);
+    replica_logged(copy->of.replica, index, term, members);
+}
+
+static bool leads_in(const struct copy *copy, uint64_t term)
+{
+    return copy->role.phase == REPLICA_PHASE_SERVING && copy->role.term == term &&
+           copy->served_term == term;
+}
+
+static void on_propose(void *owner, uint64_t term, const struct members *members)
+{
+    struct copy *copy = owner;
+    struct effects *effects = effects_new();
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_MEMBERS});
+    effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_MEMBERS), members_row_write(&arena, members));
+    storage_join_group(copy->of.storage);
+    if (copy->role.phase == REPLICA_PHASE_NONE)
+        write_founding(copy, effects, term, members);
+    else if (leads_in(copy, term))
+        append(copy, effects);
+    effects_free(effects);
+}
+
+static void on_failed(void *owner, const char *reason)
+{
+    struct copy *copy = owner;
+    fail("copy %s fails: %s", copy->of.name, reason);
+    copy->must_end = true;
+}
+
+static void on_install(void *owner, const char *dir, const struct replica_record *record)
+{
+    struct copy *copy = owner;
+    copy->must_install = true;
+    copy->new_record = *record;
+    CHECK(sim_cut_name(dir, copy->new_dir));
+}
+
+static void on_lost(void *owner)
+{
+    struct copy *copy = owner;
+    if (copy != world.gone_back && !world.is_forced)
+        fail("copy %s is lost", copy->of.name);
+    copy->must_leave = true;
+}
+
+static unsigned voters_of(const struct copy *copy)
+{
+    const struct consensus *core = replica_core(copy->of.replica);
+    unsigned count = 0;
+    for (unsigned i = 0; core && i < core->members.count; i++)
+        count += core->members.list[i].kind == CONSENSUS_VOTER;
+    return count;
+}
+
+static bool may_serve(const struct copy *copy)
+{
+    return copy->of.is_up && replica_may_serve(copy->of.replica, local_us(copy));
+}
+
+/* A batch, or some trimmed records: the core has not heard of the newest ones that the log does not have any more. */
+static void write_batch(struct copy *copy)
+{
+    char value[300], error[200];
+    size_t len = 1 + sim_random(sizeof value);
+    if (!may_serve(copy) || !leads_in(copy, copy->role.term) || world.batches >= BATCHES_MAX ||
+        copy->next >= RECORDS_END)
+        return;
+    if (sim_random(10) == 0) {
+        storage_applied(copy->of.storage, copy->committed);
+        CHECK(storage_flush(copy->of.storage, error, sizeof error) == OK);
+    }
+    memset(value, (int)sim_random(256), len);
+    struct effects *effects = effects_new();
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH});
+    effects_put(effects, CF_DATA, BYTES("x"), (struct bytes){value, len});
+    append(copy, effects);
+    effects_free(effects);
+    world.batches++;
+}
+
+/* ---- life of a copy ---------------------------------------------------------------------------- */
+
+static void fail_disk(const struct copy *copy)
+{
+    storage_mem_fail_next(copy->of.storage, 1 + sim_random(4),
+                          sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
+    if (sim_random(2))
+        storage_mem_fail_recover(copy->of.storage, 1 + sim_random(2));
+}
+
+static void start_copy(struct copy *copy)
+{
+    char files[PATH_MAX];
+    (void)snprintf(files, sizeof files, "%s/%s", sim_cuts_root(), copy->of.name);
+    const struct sim_replica_options options = {.env = world.env,
+                                                .metrics = metrics,
+                                                .labels = world.labels,
+                                                .count = COPIES,
+                                                .has_voters = true,
+                                                .may_join = true,
+                                                .waits_for_voters = true,
+                                                .election_us = E_US,
+                                                .window = 1 + (uint32_t)sim_random(16),
+                                                .state = copy->of.number ? REPLICA_STATE_EMPTY
+                                                                         : REPLICA_STATE_NONE,
+                                                .files = files,
+                                                .events = {.on_role = on_role,
+                                                           .on_committed = on_committed,
+                                                           .on_propose = on_propose,
+                                                           .on_install = on_install,
+                                                           .on_failed = on_failed,
+                                                           .on_lost = on_lost},
+                                                .owner = copy};
+    sim_replica_open_storage(&copy->of, world.env);
+    copy->committed = storage_committed(copy->of.storage);
+    copy->role = (struct replica_role){0};
+    copy->served_term = 0;
+    sim_replica_start(&copy->of, &options);
+    sim_replica_configure(&copy->of, world.epoch, world.map);
+}
+
+static void crash_copy(struct copy *copy)
+{
+    sim_replica_crash(&copy->of);
+    copy->must_end = copy->must_install = copy->must_leave = false;
+    copy->start_us = sim_now_us() + sim_random(3 * E_US);
+}
+
+/* A fresh store has a record of its own. */
+static void make_store(struct copy *copy)
+{
+    char error[200];
+    sim_replica_open_storage(&copy->of, world.env);
+    struct effects *effects = effects_new();
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH});
+    effects_put(effects, CF_SYSTEM, BYTES("f"), BYTES("6"));
+    CHECK(storage_write(copy->of.storage, effects, true, error, sizeof error) == OK);
+    effects_free(effects);
+    storage_close(copy->of.storage);
+    copy->of.storage = NULL;
+}
+
+static void new_copy(unsigned at)
+{
+    struct copy *copy = &world.copies[at];
+    *copy = (struct copy){.rate = (unsigned)sim_random(190)};
+    sim_replica_new(&copy->of, at, &world.relays);
+    sim_clock_rate(copy->of.name, copy->rate);
+    make_store(copy);
+    start_copy(copy);
+}
+
+static void give_empty_disk(struct copy *copy)
+{
+    if (copy->of.is_up)
+        crash_copy(copy);
+    (void)snprintf(copy->of.dir, sizeof copy->of.dir, "%s.%u", copy->of.name, ++world.disks);
+    make_store(copy);
+}
+
+/* The process ends; the next one begins with the new directory. */
+static void install(struct copy *copy)
+{
+    char error[200];
+    struct replica_record record = copy->new_record;
+    crash_copy(copy);
+    (void)snprintf(copy->of.dir, sizeof copy->of.dir, "%s", copy->new_dir);
+    replica_file_close(replica_file_make(copy->of.dir, &record, error, sizeof error));
+    start_copy(copy);
+}
+
+/* A copy that has noticed that its disk is an older one, or that others are a group without it. */
+static void leave(struct copy *copy)
+{
+    if (copy == world.gone_back)
+        world.gone_back = NULL;
+    give_empty_disk(copy);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------- */
+
+static void tend(struct copy *copy)
+{
+    if (!copy->of.is_up) {
+        if (sim_now_us() >= copy->start_us)
+            start_copy(copy);
+        return;
+    }
+    if (copy->must_end)
+        crash_copy(copy);
+    else if (copy->must_install)
+        install(copy);
+    else if (copy->must_leave)
+        leave(copy);
+    else if (sim_random(2))
+        write_batch(copy);
+}
+
+/* All others are empty, as the home of the first address has heard. */
+static void found_when_alone(void)
+{
+    struct copy *a = &world.copies[0];
+    if (!world.has_founded && a->of.is_up && a->role.phase == REPLICA_PHASE_NONE &&
+        !replica_file_mem_record(a->of.dir))
+        (void)replica_make_group(a->of.replica, false);
+}
+
+static void check_leases(void)
+{
+    const struct copy *holder = NULL;
+    for (unsigned i = 0; i < HOSTS; i++) {
+        const struct copy *copy = &world.copies[i];
+        if (!may_serve(copy))
+            continue;
+        if (voters_of(copy) == 1 && !world.is_forced)
+            fail("%s serves, and no other copy votes", copy->of.name);
+        if (holder)
+            fail("%s and %s serve at the same time", holder->of.name, copy->of.name);
+        holder = copy;
+    }
+}
+
+static void check_gone_back(void)
+{
+    if (world.gone_back && sim_now_us() > world.gone_back_us + GONE_BACK_US)
+        fail("copy %s does not notice that its disk is an older one", world.gone_back->of.name);
+}
+
+static void turn(void)
+{
+    sim_run_for(sim_random(E_US / 10));
+    check_leases();
+    check_gone_back();
+    found_when_alone();
+    for (unsigned i = 0; i < HOSTS; i++)
+        tend(&world.copies[i]);
+}
+
+/* ---- faults ------------------------------------------------------------------------------------ */
+
+static struct copy *leader(void)
+{
+    for (unsigned i = 0; i < HOSTS; i++)
+        if (may_serve(&world.copies[i]))
+            return &world.copies[i];
+    return NULL;
+}
+
+static void make_fault(void)
+{
+    struct copy *copy = leader();
+    if (!copy || sim_random(2))
+        copy = &world.copies[sim_random(HOSTS)];
+    if (!copy->of.is_up || world.gone_back)
+        return;
+    switch (sim_random(9)) {
+    case 0:
+        sim_cut(copy->of.name);
+        break;
+    case 1:
+        sim_freeze(copy->of.name, sim_random(3 * SECOND_US));
+        break;
+    case 2:
+        sim_host_down(copy->of.name);
+        sim_run_for(sim_random(2 * SECOND_US));
+        sim_host_up(copy->of.name);
+        break;
+    case 3:
+        fail_disk(copy);
+        break;
+    case 4:
+        sim_relays_mute(&world.relays);
+        break;
+    case 5:
+        replica_hand_over(copy->of.replica, "");
+        break;
+    default:
+        crash_copy(copy);
+        break;
+    }
+}
+
+/* ---- changes, when all copies are equal -------------------------------------------------------- */
+
+static bool has_all(const struct copy *copy, uint64_t last)
+{
+    return copy->of.is_up && copy->committed == last && storage_logged(copy->of.storage) == last;
+}
+
+/* The leader's members are the copies of the map, all vote, and all have the whole log. */
+static bool is_level(void)
+{
+    const struct copy *first = leader();
+    struct replica_figures figures;
+    if (!first || world.gone_back)
+        return false;
+    replica_figures(first->of.replica, &figures);
+    unsigned whole = 0;
+    for (unsigned i = 0; i < figures.count; i++)
+        whole +=
+            figures.of[i].is_up && figures.of[i].is_voter && figures.of[i].match == figures.last;
+    if (figures.count != COPIES || whole != COPIES || figures.committed != figures.last)
+        return false;
+    for (unsigned i = 0; i < HOSTS; i++)
+        if (is_in_map(&world.copies[i]) && !has_all(&world.copies[i], figures.last))
+            return false;
+    return is_in_map(first);
+}
+
+static void show_map(void)
+{
+    for (unsigned i = 0; i < HOSTS; i++)
+        if (world.copies[i].of.is_up)
+            sim_replica_configure(&world.copies[i].of, world.epoch, world.map);
+}
+
+/* Another host instead of one. The copy there has an empty disk, since what it had before is not needed. */
+static void change_map(void)
+{
+    unsigned gone, next = 0;
+    while (world.map & 1U << next)
+        next++;
+    do {
+        gone = (unsigned)sim_random(HOSTS);
+    } while (!(world.map & 1U << gone));
+    give_empty_disk(&world.copies[next]);
+    world.map = (world.map | 1U << next) & ~(1U << gone);
+    world.epoch++;
+    world.saved.copy = NULL;
+    show_map();
+}
+
+static void save_disk(struct copy *copy)
+{
+    struct saved_disk *saved = &world.saved;
+    *saved = (struct saved_disk){
+        .copy = copy, .record = *replica_file_mem_record(copy->of.dir), .last = copy->committed};
+    (void)snprintf(saved->own_dir, sizeof saved->own_dir, "%s", copy->of.dir);
+    (void)snprintf(saved->dir, sizeof saved->dir, "%s.old%u", copy->of.name, ++world.disks);
+    sim_cut_storage(copy->of.storage, saved->dir);
+}
+
+/* Only if it lacks what it had acknowledged: else nothing is lost. */
+static void go_back(void)
+{
+    struct saved_disk *saved = &world.saved;
+    struct copy *copy = saved->copy;
+    char error[200];
+    if (!copy || strcmp(copy->of.dir, saved->own_dir) != 0 || copy->committed <= saved->last)
+        return;
+    crash_copy(copy);
+    (void)snprintf(copy->of.dir, sizeof copy->of.dir, "%s", saved->dir);
+    replica_file_close(replica_file_make(copy->of.dir, &saved->record, error, sizeof error));
+    world.gone_back = copy;
+    world.gone_back_us = sim_now_us();
+    saved->copy = NULL;
+}
+
+static void change_something(void)
+{
+    struct copy *copy = &world.copies[sim_random(HOSTS)];
+    if (!is_in_map(copy))
+        return;
+    switch (sim_random(4)) {
+    case 0:
+        change_map();
+        break;
+    case 1:
+        give_empty_disk(copy);
+        break;
+    default:
+        if (world.saved.copy)
+            go_back();
+        else
+            save_disk(copy);
+        break;
+    }
+}
+
+/* ---- worlds ------------------------------------------------------------------------------------ */
+
+static void start_world(uint64_t seed)
+{
+    memset(&world, 0, sizeof world);
+    world.epoch = 1;
+    world.map = (1U << COPIES) - 1;
+    sim_cuts_reset();
+    sim_init(seed);
+    sim_knobs_shuffle();
+    sim_knobs()->delay_us_max = 1000 + sim_random(20000);
+    sim_knobs()->pipe_bytes = 256 << 10;
+    storage_mem_reset();
+    storage_mem_seed(seed);
+    replica_file_mem_reset();
+    metrics = metrics ? metrics : metrics_new();
+    world.labels = labels_new(LINK_WORDS, HOSTS);
+    world.env = store_env_new(&(struct store_env_options){0});
+    sim_relays_init(&world.relays);
+    sim_run_for(1000); /* clocks do not begin with 0 */
+    for (unsigned i = 0; i < HOSTS; i++)
+        new_copy(i);
+}
+
+/* With -v: what each copy has. */
+static void show(void)
+{
+    for (unsigned i = 0; i < HOSTS && sim_options.is_verbose; i++) {
+        const struct copy *copy = &world.copies[i];
+        printf("%9" PRIu64 " %s %s %s phase %d term %" PRIu64 " home %" PRIu64 " logged %" PRIu64
+               " voters %u\n",
+               sim_now_us(), copy->of.name, is_in_map(copy) ? "in the map" : "spare",
+               copy->of.is_up ? "up" : "down", copy->role.phase, copy->role.term, copy->committed,
+               copy->of.is_up ? storage_logged(copy->of.storage) : 0,
+               copy->of.is_up ? voters_of(copy) : 0);
+    }
+}
+
+static void run_until_level(void)
+{
+    uint64_t end_us = sim_now_us() + CALM_US;
+    while (!world.why[0] && !is_level()) {
+        turn();
+        if (sim_now_us() > end_us) {
+            show();
+            fail("the copies do not become equal");
+        }
+    }
+}
+
+static void end_world(void)
+{
+    for (unsigned i = 0; i < HOSTS; i++)
+        if (world.copies[i].of.is_up)
+            sim_replica_stop(&world.copies[i].of);
+    sim_relays_stop(&world.relays);
+    sim_run_for(SECOND_US);
+    for (unsigned i = 0; i < HOSTS; i++)
+        if (world.copies[i].of.loop)
+            sim_replica_fini(&world.copies[i].of);
+    sim_relays_fini(&world.relays);
+    labels_free(world.labels);
+    store_env_free(world.env);
+    sim_fini();
+    storage_mem_reset();
+    replica_file_mem_reset();
+    arena_reset(&arena);
+}
+
+static void step(void)
+{
+    turn();
+    if (is_level() && sim_random(4) == 0)
+        change_something();
+    if (sim_random(12) == 0 && world.committed_last < RECORDS_END)
+        make_fault();
+}
+
+static void heal(void)
+{
+    world.relays.is_faulty = false;
+    sim_knobs()->slow_ppm = 0;
+    world.batches = BATCHES_MAX;
+    run_until_level();
+}
+
+/* Two of three are gone. The third one goes on alone, and they join it with empty disks when they are back. */
+static void force(void)
+{
+    struct copy *survivor = NULL;
+    if (world.why[0])
+        return;
+    world.is_forced = true;
+    for (unsigned i = 0; i < HOSTS; i++) {
+        struct copy *copy = &world.copies[i];
+        if (!survivor && is_in_map(copy) && !may_serve(copy)) {
+            survivor = copy;
+        } else if (copy->of.is_up) {
+            crash_copy(copy);
+            copy->start_us += 10 * SECOND_US;
+        }
+    }
+    CHECK(survivor && !replica_make_group(survivor->of.replica, true));
+    run_until_level();
+    if (!world.why[0] && leader() != survivor)
+        fail("another copy than the survivor serves");
+}
+
+static void run_world(struct sim_result *result)
+{
+    start_world(result->seed);
+    world.relays.is_faulty = true;
+    for (uint64_t i = 0; i < sim_options.steps && !world.why[0]; i++)
+        step();
+    show();
+    heal();
+    show();
+    force();
+    show();
+    result->hash = sim_hash();
+    result->has_passed = !world.why[0];
+    (void)snprintf(result->why, sizeof result->why, "%s", world.why);
+    if (result->has_passed)
+        end_world();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct sim_simulation simulation = {
+        .run = run_world,
+        .seeds = SEEDS,
+        .steps = STEPS,
+        .first_break = BREAK_WENT_BACK,
+        .end_break = BREAK_COUNT,
+        .break_seed = 1,
+    };
+    log_set_level(LOG_ERROR + 1);
+    arena_init(&arena);
+    sim_cuts_begin();
+    int code = sim_seeds_main(argc, argv, &simulation);
+    sim_cuts_end();
+    return code;
+}
