@@ -189,6 +189,12 @@ bool founding_begin(struct partition *partition, const struct founding_options *
                        partition->name);
         return false;
     }
+    if (partition->snapshot->config.replicas == REPLICAS_VOTERS) {
+        (void)snprintf(error, size,
+                       "%s: replicas = voters: this release has groups of one voter only",
+                       partition->name);
+        return false;
+    }
     struct founding *founding = calloc(1, sizeof *founding);
     CHECK(founding);
     founding->options = *options;
