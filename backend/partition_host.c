@@ -261,7 +261,8 @@ static bool begin_replica(struct partition_host *host, struct partition *partiti
                                              .snapshots = &table,
                                              .on_install = on_files_fetched,
                                              .on_lost = on_promises_lost,
-                                             .has_lost = host->keeps_lost || snapshot_is_set_aside(dir),
+                                             .has_lost =
+                                                 host->keeps_lost || snapshot_is_set_aside(dir),
                                              .owner = host};
     if (!founding_begin(partition, &options, error, size))
         return false;

@@ -27,7 +27,8 @@ struct order {
     bool is_forced;
     struct replica_members *members; /* NULL: none */
     struct settings *settings;       /* likewise */
-    struct bytes record;             /* likewise; or an address */
+    struct own_record *record;       /* likewise */
+    char *address;                   /* likewise */
     void (*on_stopped)(void *owner);
     void *owner;
 };
@@ -63,7 +64,8 @@ static void free_order(struct replica_letter *letter)
     struct order *order = sent_order(letter);
     free(order->members);
     free_settings(order->settings);
-    free((char *)order->record.data);
+    own_record_end(order->record);
+    free(order->address);
     free(order);
 }
 
@@ -169,7 +171,7 @@ static struct replica_links *links_new(struct replica *replica)
         .thread = replica->options.thread,
         .run_id = replica->self.run_id,
         .version = replica->self.version,
-        .known = &replica->known,
+        .known = &replica->voting.known,
         .events = {.on_hello = on_hello,
                    .on_down = on_down,
                    .on_drain = on_drain,
@@ -241,6 +243,8 @@ static void end(struct replica *replica)
 {
     replica->has_ended = true;
     atomic_store(&replica->shown.lease_us, 0);
+    atomic_store(&replica->shown.served_term, 0);
+    replica_append_drop(replica);
     replica->has_core = false;
     if (!replica->has_begun)
         return;
@@ -368,28 +372,25 @@ void replica_logged(struct replica *replica, uint64_t index, uint64_t term,
 
 static void obey_append(struct replica *replica, const struct order *order)
 {
-    replica_step_record(replica, order->record);
+    replica_append_own(replica, order->record);
 }
 
 void replica_append(struct replica *replica, struct bytes record)
 {
     struct order *order = order_new(replica, obey_append);
-    char *copy = malloc(record.len);
-    CHECK(copy);
-    memcpy(copy, record.data, record.len);
-    order->record = (struct bytes){copy, record.len};
+    order->record = own_record_new(record);
     post(order);
 }
 
 static void obey_hand_over(struct replica *replica, const struct order *order)
 {
-    replica_change_hand_over(replica, order->record);
+    replica_change_hand_over(replica, bytes_of(order->address));
 }
 
 void replica_hand_over(struct replica *replica, const char *address)
 {
     struct order *order = order_new(replica, obey_hand_over);
-    order->record = bytes_of(text_copy(address));
+    order->address = text_copy(address);
     post(order);
 }
 
@@ -407,7 +408,7 @@ void replica_serves(struct replica *replica, uint64_t term)
 
 static void obey_applied(struct replica *replica, const struct order *order)
 {
-    replica->applied = order->index;
+    replica->appended.applied = order->index;
     if (replica->net.peers)
         replica_peers_note_applied(replica->net.peers, order->index);
 }
@@ -422,6 +423,13 @@ void replica_applied(struct replica *replica, uint64_t index)
 bool replica_may_serve(const struct replica *replica, uint64_t now_us)
 {
     return now_us < atomic_load(&replica->shown.lease_us);
+}
+
+/* The index is read first: if the copy served the term after that, no other leader's record was meant. */
+bool replica_has_committed(const struct replica *replica, uint64_t term, uint64_t index)
+{
+    return atomic_load(&replica->shown.committed) >= index &&
+           atomic_load(&replica->shown.served_term) == term;
 }
 
 void replica_take_stream(struct replica *replica, struct stream *stream,

@@ -98,14 +98,14 @@ struct replica_options {
     uint64_t election_us;     /* E */
     uint32_t window;          /* records that are sent before they are acknowledged */
     enum replica_state state; /* what it is as long as it is in no group: NONE, EMPTY or DATA */
-    bool
-        has_voters; /* learners that are caught up become voters; home gives all its records to replica_append */
-    bool
-        may_join; /* state NONE: it has nothing, so it joins a group that another copy serves; with has_voters */
-    bool
-        waits_for_voters; /* serves only when most addresses of the map are those of voters: there is nothing to be read yet */
-    bool
-        has_lost; /* a directory with lost promises is kept beside this one: no group is founded with this copy */
+    /* Learners that are caught up become voters, and home gives all its records to replica_append. */
+    bool has_voters;
+    /* State NONE: it has nothing, so it joins a group that another copy serves; with has_voters. */
+    bool may_join;
+    /* It serves only when most addresses of the map are those of voters: there is nothing to be read yet. */
+    bool waits_for_voters;
+    /* A directory with lost promises is kept beside this one: no group is founded with this copy. */
+    bool has_lost;
     struct replica_snapshots snapshots;
 };
 
@@ -128,7 +128,8 @@ const char *replica_make_group(struct replica *replica, bool is_forced);
 /* The partition has written the record, durably; members NULL: it is none of the members. Groups with one voter. */
 void replica_logged(struct replica *replica, uint64_t index, uint64_t term,
                     const struct members *members);
-/* Adds a record with its index and term in its header; copied. If it is refused, on_role has the reason. */
+/* Adds a record with its index and term in its header; copied; any thread. It is committed when on_committed says so, or is given up with
+ * the role: if it is refused, on_role has the reason. While leadership is being handed over it waits. */
 void replica_append(struct replica *replica, struct bytes record);
 /* The partition has applied role->committed and serves in this term. */
 void replica_serves(struct replica *replica, uint64_t term);
@@ -139,6 +140,8 @@ void replica_applied(struct replica *replica, uint64_t index);
 void replica_hand_over(struct replica *replica, const char *address);
 /* May commands be served at this time, by clock_mono_us? An atomic load. */
 bool replica_may_serve(const struct replica *replica, uint64_t now_us);
+/* Does this copy serve in this term, and is the record with this index committed? Any thread; on_committed may come later. */
+bool replica_has_committed(const struct replica *replica, uint64_t term, uint64_t index);
 /* Checks the words of SCREE REPLICA, with which another copy connects; else *error is an error reply without its '-'. */
 bool replica_admit(const struct replica *replica, struct bytes protocol, struct bytes shard,
                    struct bytes identity, struct peer_identity *peer, const char **error);

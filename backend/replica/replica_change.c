@@ -50,7 +50,7 @@ static bool may_propose(const struct replica *replica)
 }
 
 /* A record that the core refuses ends this copy's leadership (replica_step_record). */
-static bool is_taken(const struct replica *replica, const struct members *members)
+static bool may_change_to(const struct replica *replica, const struct members *members)
 {
     const struct consensus_members next = replica_core_members(members, 0);
     return !replica->options.has_voters ||
@@ -63,7 +63,7 @@ static void propose_next(struct replica *replica)
     if (!may_propose(replica))
         return;
     const struct replica_wish wish = see_wish(replica);
-    if (!replica_wish_next(&wish, &members) || !is_taken(replica, &members))
+    if (!replica_wish_next(&wish, &members) || !may_change_to(replica, &members))
         return;
     replica->membership.proposed_us = clock_mono_us();
     replica_note_propose(&replica->notes, replica->core.term, &members);
@@ -80,13 +80,13 @@ static bool has_whole_log(const struct consensus *core, uint64_t id)
 }
 
 /* Records are refused from a TRANSFER on, so it is given when it takes effect at once. */
-static void hand_over(struct replica *replica, uint64_t id)
+static void hand_leadership_over(struct replica *replica, uint64_t id)
 {
     const struct consensus *core = replica_core(replica);
     if (!core || core->role != CONSENSUS_SERVING || core->committed != core->last ||
         !has_whole_log(core, id))
         return;
-    replica->hand_over.id = 0;
+    replica->voting.hand_over.id = 0;
     replica_step(replica, (struct consensus_event){.kind = CONSENSUS_TRANSFER, .id = id});
 }
 
@@ -118,20 +118,20 @@ void replica_change_hand_over(struct replica *replica, struct bytes address)
     const struct members *named = &replica->membership.now.named;
     if (!replica->has_core)
         return;
-    replica->hand_over.id = address.len ? id_at(named, address) : best_voter(&replica->core);
-    replica->hand_over.until_us = clock_mono_us() + 2 * replica->options.election_us;
+    replica->voting.hand_over.id = address.len ? id_at(named, address) : best_voter(&replica->core);
+    replica->voting.hand_over.until_us = clock_mono_us() + 2 * replica->options.election_us;
     replica_plan_turn_end(replica);
 }
 
 void replica_change_turn(struct replica *replica)
 {
-    uint64_t id = replica->hand_over.id;
+    uint64_t id = replica->voting.hand_over.id;
     if (!id)
         return;
-    if (clock_mono_us() >= replica->hand_over.until_us)
-        replica->hand_over.id = 0;
+    if (clock_mono_us() >= replica->voting.hand_over.until_us)
+        replica->voting.hand_over.id = 0;
     else
-        hand_over(replica, id);
+        hand_leadership_over(replica, id);
 }
 
 static void hand_over_when_gone(struct replica *replica)
@@ -141,7 +141,7 @@ static void hand_over_when_gone(struct replica *replica)
     const struct replica_wish wish = see_wish(replica);
     uint64_t successor = replica_wish_successor(&wish);
     if (successor)
-        hand_over(replica, successor);
+        hand_leadership_over(replica, successor);
 }
 
 /* ---- who may vote ------------------------------------------------------------------------------ */
@@ -181,12 +181,12 @@ static bool have_most_voters(const struct replica *replica)
  * map. */
 bool replica_may_vote(struct replica *replica)
 {
-    if (!replica->has_greeted)
-        replica->has_greeted =
+    if (!replica->voting.has_greeted)
+        replica->voting.has_greeted =
             !replica->options.has_voters ||
             replica_members_is_alone(&replica->membership.now, replica->record.id) ||
             have_most_voters(replica) || have_most_addresses(replica);
-    return replica->has_greeted;
+    return replica->voting.has_greeted;
 }
 
 /* ---- what copies know of each other ------------------------------------------------------------ */
@@ -216,7 +216,7 @@ void replica_change_hear(struct replica *replica, const struct replica_hello *he
                        hello->group.generation == replica->record.generation;
     if (!replica->options.has_voters || !is_of_group || !replica->record.group)
         return;
-    (void)replica_known_add(&replica->known, &copy);
+    (void)replica_known_add(&replica->voting.known, &copy);
     if (replica->phase != REPLICA_PHASE_LOST && hello->known.id == replica->record.id &&
         replica_known_is_newer(&hello->known, replica->record.starts, replica->self.run,
                                own_last(replica)))
@@ -232,7 +232,7 @@ bool replica_change_take_known(struct replica *replica, struct bytes payload)
         list.group.generation != replica->record.generation)
         return true;
     for (unsigned i = 0; i < list.count; i++)
-        (void)replica_known_add(&replica->known, &list.copies[i]);
+        (void)replica_known_add(&replica->voting.known, &list.copies[i]);
     return true;
 }
 
@@ -249,26 +249,27 @@ static struct replica_known_copy known_member(const struct replica *replica, uns
 }
 
 /* True: something is new. */
-static bool note_progress(struct replica *replica)
+static bool note_acknowledged(struct replica *replica)
 {
     uint64_t ids[CONSENSUS_MEMBERS_MAX];
     unsigned count = replica->core.members.count;
     bool is_new = false;
     for (unsigned i = 0; i < count; i++)
         ids[i] = replica->core.members.list[i].id;
-    replica_known_keep(&replica->known, ids, count);
+    replica_known_keep(&replica->voting.known, ids, count);
     for (unsigned i = 0; i < count; i++) {
         const struct replica_known_copy copy = known_member(replica, i);
-        is_new |= replica_known_add(&replica->known, &copy);
+        is_new |= replica_known_add(&replica->voting.known, &copy);
     }
     return is_new;
 }
 
 static void post_known(const struct replica *replica, struct peer_link *link)
 {
-    struct replica_known_list list = {.group = replica->group, .count = replica->known.count};
+    struct replica_known_list list = {.group = replica->group,
+                                      .count = replica->voting.known.count};
     struct out out;
-    memcpy(list.copies, replica->known.copies, sizeof list.copies);
+    memcpy(list.copies, replica->voting.known.copies, sizeof list.copies);
     out_init(&out);
     replica_known_write(&list, &out);
     (void)peer_link_post_out(link, PEER_REPLICA_KNOWN, &out);
@@ -278,7 +279,7 @@ static void post_known(const struct replica *replica, struct peer_link *link)
 static void tell_known(struct replica *replica)
 {
     if (!replica->options.has_voters || replica->phase != REPLICA_PHASE_SERVING ||
-        !note_progress(replica))
+        !note_acknowledged(replica))
         return;
     for (unsigned i = 0; i < replica->core.members.count; i++) {
         struct peer_link *link =
@@ -303,14 +304,15 @@ static void leave_when_replaced(struct replica *replica)
 {
     bool is_lost =
         replica->phase == REPLICA_PHASE_LOST || replica->phase == REPLICA_PHASE_OVERTAKEN;
-    if (!replica->options.has_voters || replica->options.has_lost || replica->has_left || !is_lost)
+    if (!replica->options.has_voters || replica->options.has_lost || replica->voting.has_left ||
+        !is_lost)
         return;
-    for (unsigned i = 0; i < replica->map.count && !replica->has_left; i++) {
+    for (unsigned i = 0; i < replica->map.count && !replica->voting.has_left; i++) {
         const char *address = replica->map.addresses[i];
         if (!replica_links_is_heard(replica->net.links, address) ||
             !is_replaced_by(replica, replica_links_hello(replica->net.links, address)))
             continue;
-        replica->has_left = true;
+        replica->voting.has_left = true;
         replica_note_lost(&replica->notes);
     }
 }
@@ -329,10 +331,10 @@ static bool has_had_most(const struct replica *replica)
 /* A group that was founded without keys begins to serve when the loss of one copy loses nothing. Once it did, it goes on. */
 bool replica_waits_for_voters(struct replica *replica)
 {
-    if (!replica->options.waits_for_voters || replica->has_had_most)
+    if (!replica->options.waits_for_voters || replica->voting.has_had_most)
         return false;
-    replica->has_had_most = has_had_most(replica);
-    return !replica->has_had_most;
+    replica->voting.has_had_most = has_had_most(replica);
+    return !replica->voting.has_had_most;
 }
 
 /* A member whose address is gone from the map is needed until its successors are members. */

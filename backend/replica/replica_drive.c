@@ -11,16 +11,13 @@
 #include "backend/format/effects.h"
 #include "backend/replica/replica_inner.h"
 #include "backend/storage/storage.h"
-#include "shared/byte_order.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
-    LENGTH_BYTES = 4,
     FOREVER_MS = 3600 * 1000,
     UNGREETED_MS = 20,        /* until it is asked again whether this copy may vote */
     FETCH_DELAY_US = 1000000, /* after the first failure; doubled with each further one */
@@ -187,6 +184,7 @@ static void begin_phase(struct replica *replica, enum replica_phase before, uint
     replica->membership.proposed_us = 0;
     if (is_leading(before) && !is_leading(replica->phase)) {
         replica_peers_drop(replica->net.peers);
+        replica_append_drop(replica);
         memset(replica->announced.id, 0, sizeof replica->announced.id);
     }
     if (replica->phase != REPLICA_PHASE_SERVING)
@@ -226,6 +224,7 @@ static void tell_committed(struct replica *replica)
     if (index <= replica->told.committed)
         return;
     replica->told.committed = index;
+    atomic_store(&replica->shown.committed, index);
     replica_note_committed(&replica->notes, index);
 }
 
@@ -245,7 +244,10 @@ static uint64_t lease_of(struct replica *replica, const struct consensus_update 
 static void obey(struct replica *replica, const struct consensus_update *update,
                  const struct replica_heard *heard)
 {
+    bool serves = update->role == CONSENSUS_SERVING;
     atomic_store(&replica->shown.lease_us, lease_of(replica, update));
+    if (!serves) /* before another leader's records are told as committed */
+        atomic_store(&replica->shown.served_term, 0);
     if (update->has_save)
         save_vote(replica, update);
     replica_log_obey(replica->disk.log, update, heard);
@@ -253,6 +255,8 @@ static void obey(struct replica *replica, const struct consensus_update *update,
     put_messages(replica, update);
     send_messages(replica);
     tell_committed(replica);
+    if (serves)
+        atomic_store(&replica->shown.served_term, update->term);
     tell_role(replica, update);
     replica_plan_turn_end(replica);
 }
@@ -288,50 +292,21 @@ void replica_step(struct replica *replica, struct consensus_event event)
         obey(replica, &update, NULL);
 }
 
-/* The core waits for the record no longer than for others: it is written while it is on its way. */
-static void obey_record(struct replica *replica, struct consensus_update *update,
-                        const struct effects_header *header, struct bytes record,
-                        const struct members *members)
+/* The record leaves at once, while it is written here; one of the members leaves when it is durable. Else this disk may refuse it when
+ * another copy has it, by which that one is no voter: then that one may not stand, and cannot vote for this copy, whose log is shorter. */
+bool replica_step_record(struct replica *replica, struct consensus_event event,
+                         struct own_record *record, const struct members *named)
 {
-    const struct consensus_message message = {.index = header->index - 1, .count = 1};
-    char *bytes = malloc(LENGTH_BYTES + record.len);
-    CHECK(bytes);
-    put_le32(bytes, (uint32_t)record.len);
-    memcpy(bytes + LENGTH_BYTES, record.data, record.len);
-    const struct replica_heard heard = {.message = &message,
-                                        .records = {bytes, LENGTH_BYTES + record.len}};
-    update->append = CONSENSUS_APPEND_RECORDS;
-    update->append_first = update->append_last = header->index;
-    if (members)
-        use_members(replica, header->index, members);
-    obey(replica, update, &heard);
-    free(bytes);
-}
-
-/* Home's next records have wrong indexes if the group does not take this one, so then it leads no more. */
-void replica_step_record(struct replica *replica, struct bytes record)
-{
-    struct effects_header header;
-    struct effects_reader reader;
-    struct members named;
-    struct consensus_members members;
     struct consensus_update update;
-    CHECK(effects_open(record, &header, &reader) == EFFECTS_READ && record.len < REPLICA_IN_PARTS);
-    struct consensus_event event = {
-        .kind = CONSENSUS_APPENDED, .term = header.term, .index = header.index};
-    bool has_members = header.type == EFFECTS_MEMBERS;
-    if (has_members) {
-        CHECK(members_of_record(record, &named));
-        members = replica_core_members(&named, header.index);
-        event.kind = CONSENSUS_MEMBERS;
-        event.members = &members;
-    }
-    if (header.index == replica->core.last + 1 && give(replica, &event, &update))
-        obey_record(replica, &update, &header, record, has_members ? &named : NULL);
-    else if (replica->has_core && header.term == replica->core.term)
-        replica_step(replica, (struct consensus_event){.kind = CONSENSUS_RESIGN});
-    if (has_members)
-        replica->membership.proposed_us = 0;
+    if (event.index != replica->core.last + 1 || !give(replica, &event, &update))
+        return false;
+    if (named)
+        use_members(replica, event.index, named);
+    else
+        own_records_add(&replica->appended.newest, event.index, record);
+    replica_log_append(replica->disk.log, event.index, record, update.cuts);
+    obey(replica, &update, NULL);
+    return true;
 }
 
 void replica_step_logged(struct replica *replica, uint64_t index, uint64_t term,
@@ -462,7 +437,7 @@ static void on_part(void *owner, uint64_t from, uint64_t term)
 static void on_gone(void *owner, uint64_t first)
 {
     struct replica *replica = owner;
-    replica->gone_before = first;
+    replica->net.gone_before = first;
     replica_plan_turn_end(replica);
 }
 
@@ -473,6 +448,7 @@ static void on_synced(void *owner, uint64_t upto, uint32_t cuts)
 {
     struct replica *replica = owner;
     uint64_t index = upto < replica->core.last ? upto : replica->core.last;
+    own_records_synced(&replica->appended.newest, upto);
     replica_step(replica,
                  (struct consensus_event){.kind = CONSENSUS_SYNCED, .index = index, .cuts = cuts});
 }
@@ -518,10 +494,10 @@ static void report_lost(struct replica *replica)
 /* Home may have trimmed records that it has not reported yet. */
 static void report_trimmed(struct replica *replica)
 {
-    uint64_t base = replica->gone_before - 1, committed = replica->core.committed;
-    if (!replica->gone_before)
+    uint64_t base = replica->net.gone_before - 1, committed = replica->core.committed;
+    if (!replica->net.gone_before)
         return;
-    replica->gone_before = 0;
+    replica->net.gone_before = 0;
     replica_step(replica, (struct consensus_event){.kind = CONSENSUS_TRIMMED,
                                                    .index = base < committed ? base : committed});
 }
@@ -557,6 +533,7 @@ void replica_end_turn(struct last_step *step)
         return;
     report_lost(replica);
     report_trimmed(replica);
+    replica_append_go_on(replica);
     if (replica->has_core)
         replica_change_turn(replica);
     if (!replica->has_core)
@@ -583,6 +560,7 @@ static void start_peers(struct replica *replica)
         .links = replica->net.links,
         .wal = storage_wal(replica->options.storage),
         .core = &replica->core,
+        .own = &replica->appended.newest,
         .group = replica->group,
         .id = replica->record.id,
         .on_heard = on_heard,
@@ -593,7 +571,7 @@ static void start_peers(struct replica *replica)
     if (replica->net.must_free_peers)
         free_peers(replica);
     replica->net.peers = replica_peers_new(&options);
-    replica_peers_note_applied(replica->net.peers, replica->applied);
+    replica_peers_note_applied(replica->net.peers, replica->appended.applied);
 }
 
 void replica_drive_start(struct replica *replica, const struct consensus_start *start)
@@ -604,7 +582,7 @@ void replica_drive_start(struct replica *replica, const struct consensus_start *
     memset(replica->announced.id, 0, sizeof replica->announced.id);
     memset(replica->announced.lost, 0, sizeof replica->announced.lost);
     replica->fetch.now.kind = replica->fetch.next.kind = 0;
-    replica->gone_before = 0;
+    replica->net.gone_before = 0;
     consensus_init(&replica->core, start, clock_mono_us());
     replica->has_core = true;
     start_peers(replica);
@@ -616,6 +594,8 @@ void replica_drive_start(struct replica *replica, const struct consensus_start *
 void replica_drive_stop(struct replica *replica)
 {
     atomic_store(&replica->shown.lease_us, 0);
+    atomic_store(&replica->shown.served_term, 0);
+    replica_append_drop(replica);
     if (!replica->has_core)
         return;
     replica->has_core = false;

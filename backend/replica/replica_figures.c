@@ -42,7 +42,7 @@ static struct replica_figure member_figure(const struct replica *replica,
     figure.is_up = is_own || replica_links_to(replica->net.links, member->id);
     figure.match = member_match(replica_core(replica), member->id);
     if (is_own) {
-        figure.applied = replica->applied;
+        figure.applied = replica->appended.applied;
         figure.heard_us = clock_mono_us();
     }
     memset(figure.address, 0, sizeof figure.address);

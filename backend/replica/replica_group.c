@@ -90,7 +90,7 @@ static void say_log(const struct replica *replica, struct replica_hello *hello)
 void replica_group_say(struct replica *replica)
 {
     const struct replica_record *record = &replica->record;
-    if (!replica->is_start_saved)
+    if (!replica->voting.is_start_saved)
         return;
     struct replica_hello hello = {.id = record->id,
                                   .starts = record->starts,
@@ -300,8 +300,8 @@ void replica_group_found(struct replica *replica, bool is_forced)
     if (replica->start.must_force) /* the log and home must not write both */
         return;
     number_group(&replica->record, is_forced);
-    replica->known = (struct replica_known){0}; /* of the generation before */
-    replica->has_had_most |= is_forced;
+    replica->voting.known = (struct replica_known){0}; /* of the generation before */
+    replica->voting.has_had_most |= is_forced;
     replica->record.election_us = replica->options.election_us;
     replica->record.starts++;
     replica->founding = REPLICA_FOUND_SAVING;
@@ -421,7 +421,7 @@ bool replica_group_read(struct replica *replica, char *error, size_t size)
 static void begin_saved(void *owner)
 {
     struct replica *replica = owner;
-    replica->is_start_saved = true;
+    replica->voting.is_start_saved = true;
     replica_group_set_phase(replica, replica->phase);
 }
 

@@ -3,6 +3,7 @@
  *
  *   replica.c         life, and what home says, as tasks
  *   replica_drive.c   events of the core, and its updates
+ *   replica_append.c  records of this leader
  *   replica_adopt.c   connections of other copies, from home
  *   replica_figures.c figures of the members, for any thread
  *   replica_group.c   which group: founding, joining, what it says of itself
@@ -11,6 +12,7 @@
 #pragma once
 
 #include "backend/replica/outbox.h"
+#include "backend/replica/own_records.h"
 #include "backend/replica/replica.h"
 #include "backend/replica/replica_figures.h"
 #include "backend/replica/replica_known.h"
@@ -41,7 +43,10 @@ struct replica_self {
 
 /* What other threads read. */
 struct replica_shown {
-    _Atomic uint64_t lease_us; /* commands may be served until then */
+    _Atomic uint64_t lease_us;  /* commands may be served until then */
+    _Atomic uint64_t committed; /* as home was told last, or is about to be */
+    /* 0: this copy does not serve; then `committed` may be about another leader's records */
+    _Atomic uint64_t served_term;
     atomic_int phase;
     pthread_mutex_t figures_lock;
     struct replica_figures figures; /* written by the replica's thread only */
@@ -81,6 +86,14 @@ struct replica_announced {
     uint64_t lost[MEMBERS_MAX]; /* ids of those that were not heard, or were lost; 0: none */
 };
 
+/* What home appends, and has applied. */
+struct replica_appended {
+    uint64_t applied; /* its data have all records up to this one */
+    struct own_records newest;
+    /* While leadership is handed over, the core takes no record. NULL: none. */
+    struct own_record *waiting;
+};
+
 /* Announcements that this copy obeys. */
 struct replica_fetch {
     struct consensus_message now;  /* kind 0: none */
@@ -94,6 +107,16 @@ struct replica_hand_over {
     uint64_t id, until_us; /* to this member; 0: none */
 };
 
+/* What lets this copy vote, and serve (replica_change.c). */
+struct replica_voting {
+    bool is_start_saved; /* the number of this start is durable, so it may be said */
+    bool has_greeted;    /* most copies have said hello since the start, so it may vote */
+    bool has_left;       /* home was told on_lost */
+    bool has_had_most;   /* most addresses of the map were those of voters */
+    struct replica_known known;
+    struct replica_hand_over hand_over;
+};
+
 struct replica_disk {
     struct replica_file *file; /* NULL: there is none yet */
     struct replica_log *log;
@@ -104,7 +127,8 @@ struct replica_net {
     struct replica_links *links;
     struct replica_peers *peers; /* NULL: no core has run */
     bool must_free_peers;
-    bool has_refused; /* a frame of another copy, which was logged */
+    bool has_refused;     /* a frame of another copy, which was logged */
+    uint64_t gone_before; /* the log begins here, as a sender has found out; 0: nothing new */
 };
 
 struct replica_timing {
@@ -129,10 +153,6 @@ struct replica {
     struct replica_shown shown;
 
     bool has_begun, has_ended;
-    bool is_start_saved; /* the number of this start is durable, so it may be said */
-    bool has_greeted;    /* most copies have said hello since the start, so it may vote */
-    bool has_left;       /* home was told on_lost */
-    bool has_had_most;   /* most addresses of the map were those of voters */
     enum replica_phase phase;
     enum replica_founding founding;
     struct replica_record record; /* as it was saved, or is being saved, last */
@@ -145,10 +165,8 @@ struct replica {
     struct replica_told told;
     struct outbox outbox;
     struct replica_membership membership;
-    uint64_t gone_before; /* the log begins here, as a sender has found out; 0: nothing new */
-    uint64_t applied;
-    struct replica_known known;
-    struct replica_hand_over hand_over;
+    struct replica_appended appended;
+    struct replica_voting voting;
     struct replica_announced announced;
     struct replica_fetch fetch;
 
@@ -166,8 +184,9 @@ void replica_drive_start(struct replica *replica, const struct consensus_start *
 void replica_drive_stop(struct replica *replica);
 /* Gives an event to the core, if there is one, and obeys the update; sets the event's time. */
 void replica_step(struct replica *replica, struct consensus_event event);
-/* Appends a record of this leader (replica_append). */
-void replica_step_record(struct replica *replica, struct bytes record);
+/* Gives the core a record of this leader, with its members (NULL: none of these), and appends it. False: the core does not take it. */
+bool replica_step_record(struct replica *replica, struct consensus_event event,
+                         struct own_record *record, const struct members *named);
 /* … that home has written already, durably (replica_logged). */
 void replica_step_logged(struct replica *replica, uint64_t index, uint64_t term,
                          const struct members *members);
@@ -188,6 +207,15 @@ void replica_save_has_failed(void *owner, const char *reason);
 void replica_end_turn(struct last_step *step);
 /* timer_fn */
 void replica_core_is_due(void *owner);
+
+/* ---- replica_append.c ---- */
+
+/* A record of home, for the core. Uses it. */
+void replica_append_own(struct replica *replica, struct own_record *record);
+/* At the end of a turn: appends what has waited. */
+void replica_append_go_on(struct replica *replica);
+/* This copy leads no more: what it has appended is not sent from memory any more, and what waits is not appended. */
+void replica_append_drop(struct replica *replica);
 
 /* ---- replica_figures.c ---- */
 

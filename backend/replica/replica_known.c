@@ -1,6 +1,6 @@
 #include "backend/replica/replica_known.h"
 
-static struct replica_known_copy *place_of(struct replica_known *known, uint64_t id)
+static struct replica_known_copy *place_of_copy(struct replica_known *known, uint64_t id)
 {
     for (unsigned i = 0; i < known->count; i++)
         if (known->copies[i].id == id)
@@ -13,7 +13,7 @@ static struct replica_known_copy *place_of(struct replica_known *known, uint64_t
 
 bool replica_known_add(struct replica_known *known, const struct replica_known_copy *heard)
 {
-    struct replica_known_copy *copy = heard->id ? place_of(known, heard->id) : NULL;
+    struct replica_known_copy *copy = heard->id ? place_of_copy(known, heard->id) : NULL;
     bool is_new = copy && (heard->starts > copy->starts || heard->last > copy->last);
     if (!is_new)
         return false;

@@ -6,7 +6,7 @@
  *
  * What is known is true for ever: numbers of starts grow, and a committed record is in every log that had it. So it may come late, twice, or
  * from a copy that leads no more. It is kept in memory only. A copy that has just started votes when a majority has said hello, and thereby
- * what they know of it; a disk that went back is missed only if all that know better are gone at the same time.
+ * what they know about it; a disk that went back is missed only if all that know better are gone at the same time.
  */
 #pragma once
 

@@ -42,9 +42,8 @@ struct replica_links {
     unsigned count;
     uint64_t said_count;      /* numbers of what this copy has said */
     struct replica_hello own; /* id 0 and state 0: this copy has nothing to say yet */
-    bool
-        has_others; /* replica_links_also says which addresses are linked besides those of the map */
-    uint32_t listeners; /* stays 0 */
+    bool has_others;          /* replica_links_also adds addresses to those of the map */
+    uint32_t listeners;       /* stays 0 */
 };
 
 /* ---- neighbours -------------------------------------------------------------------------------- */
@@ -124,7 +123,7 @@ static bool is_old_hello(const struct replica_hello *hello, const struct replica
     return hello->run == said->run && hello->number < said->number;
 }
 
-static bool is_there(const struct neighbour *neighbour)
+static bool is_greeted(const struct neighbour *neighbour)
 {
     return neighbour->is_id_confirmed && neighbour->link->state == PEER_LINK_UP;
 }
@@ -136,7 +135,7 @@ static bool is_of_another(const struct neighbour *neighbour, uint64_t id)
     bool is_double = id && id == links->own.id;
     for (unsigned i = 0; i < links->count && id; i++) {
         const struct neighbour *other = links->neighbours[i];
-        is_double |= other != neighbour && other->said.id == id && is_there(other);
+        is_double |= other != neighbour && other->said.id == id && is_greeted(other);
     }
     return is_double;
 }
@@ -414,7 +413,7 @@ static bool is_made_anew(const struct replica_links *links,
            strcmp(self->secret_previous, config->secret_previous) != 0 || self->tls != config->tls;
 }
 
-static bool is_named(const struct bytes *addresses, unsigned count, const char *address)
+static bool is_among_addresses(const struct bytes *addresses, unsigned count, const char *address)
 {
     for (unsigned i = 0; i < count; i++)
         if (addresses[i].len == strlen(address) &&
@@ -487,7 +486,7 @@ void replica_links_also(struct replica_links *links, const struct bytes *address
     links->has_others = true;
     for (unsigned i = links->count; i-- > 0;)
         if (!links->neighbours[i]->is_in_map &&
-            !is_named(addresses, count, links->neighbours[i]->address))
+            !is_among_addresses(addresses, count, links->neighbours[i]->address))
             leave_neighbour(links, i);
     for (unsigned i = 0; i < count && links->self.secret; i++) {
         (void)snprintf(address, sizeof address, "%.*s", (int)addresses[i].len, addresses[i].data);
@@ -514,13 +513,13 @@ const struct replica_hello *replica_links_hello(const struct replica_links *link
 bool replica_links_is_heard(const struct replica_links *links, const char *address)
 {
     const struct neighbour *neighbour = neighbour_at(links, address, strlen(address));
-    return neighbour && is_there(neighbour);
+    return neighbour && is_greeted(neighbour);
 }
 
 struct peer_link *replica_links_to(const struct replica_links *links, uint64_t id)
 {
     const struct neighbour *neighbour = neighbour_of_id(links, id);
-    return neighbour && is_there(neighbour) ? neighbour->link : NULL;
+    return neighbour && is_greeted(neighbour) ? neighbour->link : NULL;
 }
 
 struct peer_link *replica_links_bulk(struct replica_links *links, uint64_t id)

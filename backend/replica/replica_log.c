@@ -1,6 +1,7 @@
 #include "backend/replica/replica_log.h"
 
 #include "backend/format/effects.h"
+#include "backend/replica/own_records.h"
 #include "backend/storage/storage.h"
 #include "backend/wal/wal.h"
 #include "shared/byte_order.h"
@@ -22,7 +23,8 @@ struct change {
     bool is_cut;
     uint64_t index; /* the last record that stays, or the first new one */
     size_t bytes;
-    char records[]; /* u32 length, bytes … */
+    struct own_record *own; /* NULL: `records` */
+    char records[];         /* u32 length, bytes … */
 };
 
 /* Of one job, in order. */
@@ -81,6 +83,7 @@ static void changes_free(struct changes *changes)
     while (changes->first) {
         struct change *change = changes->first;
         changes->first = change->next;
+        own_record_end(change->own);
         free(change);
     }
     changes_init(changes);
@@ -108,6 +111,15 @@ static uint64_t least_cut(const struct change *change, uint64_t last)
 }
 
 /* ---- the job, on its thread -------------------------------------------------------------------- */
+
+static int append_own(struct storage *storage, const struct change *change, char *error,
+                      size_t size)
+{
+    uint64_t index;
+    int err = storage_append(storage, change->own->bytes, &index, error, size);
+    CHECK(err != OK || index == change->index);
+    return err;
+}
 
 static int append_records(struct storage *storage, const struct change *change, char *error,
                           size_t size)
@@ -144,8 +156,10 @@ static int renew(struct storage *storage, const struct outcome *failed, char *er
 static int make_change(struct storage *storage, const struct change *change, char *error,
                        size_t size)
 {
-    return change->is_cut ? cut(storage, change->index, error, size)
-                          : append_records(storage, change, error, size);
+    if (change->is_cut)
+        return cut(storage, change->index, error, size);
+    return change->own ? append_own(storage, change, error, size)
+                       : append_records(storage, change, error, size);
 }
 
 /* The changes in order, up to an error: *change is the one that was not made. */
@@ -358,6 +372,16 @@ void replica_log_obey(struct replica_log *log, const struct consensus_update *up
 bool replica_log_is_idle(const struct replica_log *log)
 {
     return !log->is_running && !log->is_failed && !has_work(log);
+}
+
+void replica_log_append(struct replica_log *log, uint64_t index, struct own_record *record,
+                        uint32_t cuts)
+{
+    struct change *change = push_change(&log->waiting, false, index, 0);
+    change->own = own_record_use(record);
+    change->bytes = record->bytes.len;
+    log->waiting.bytes += change->bytes;
+    replica_log_sync(log, cuts);
 }
 
 size_t replica_log_waiting(const struct replica_log *log)

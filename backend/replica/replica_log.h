@@ -28,6 +28,7 @@
 #include <stddef.h>
 
 struct loop;
+struct own_record;
 struct storage;
 
 /* ---- at the start ------------------------------------------------------------------------------ */
@@ -86,6 +87,9 @@ void replica_log_free(struct replica_log *log);
  * records; they are copied. */
 void replica_log_obey(struct replica_log *log, const struct consensus_update *update,
                       const struct replica_heard *heard);
+/* Appends a record of this leader, whose index and term the core has taken, and syncs it. Uses the record. */
+void replica_log_append(struct replica_log *log, uint64_t index, struct own_record *record,
+                        uint32_t cuts);
 /* Makes all records durable, for on_synced with these cuts: at the start of a copy that has records, and after on_not_written. */
 void replica_log_sync(struct replica_log *log, uint32_t cuts);
 /* Is all that it was given on the disk, and has nothing failed? Then its thread writes no more until it is given something. */

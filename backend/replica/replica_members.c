@@ -61,7 +61,7 @@ static bool has_member_at(const struct replica_members *members, struct bytes ad
 }
 
 /* It was removed, or the record that added it was cut. It has kept its promises, so it goes on with its id and its log. */
-static bool is_of_group(const struct members *named, const struct replica_hello *hello)
+static bool is_of_same_group(const struct members *named, const struct replica_hello *hello)
 {
     return hello->state == REPLICA_STATE_MEMBER && hello->group.group == named->group &&
            hello->group.generation == named->generation;
@@ -71,7 +71,7 @@ bool replica_members_with(const struct replica_members *members, const struct re
                           uint64_t epoch, bool again, struct members *to)
 {
     bool may_join =
-        hello->state == REPLICA_STATE_EMPTY || (again && is_of_group(&members->named, hello));
+        hello->state == REPLICA_STATE_EMPTY || (again && is_of_same_group(&members->named, hello));
     if (!hello->id || !may_join || replica_members_has(members, hello->id) ||
         has_member_at(members, hello->address) || members->named.count == MEMBERS_MAX ||
         epoch < members->named.epoch)

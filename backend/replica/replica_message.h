@@ -71,8 +71,8 @@ struct replica_hello {
     uint8_t data_format;
     uint8_t flags; /* enum replica_flag */
     uint64_t map_epoch;
-    struct replica_known_copy
-        known;            /* of the receiver, or of a copy that was at its address before */
+    /* Of the receiver, or of a copy that was at its address before. */
+    struct replica_known_copy known;
     struct bytes address; /* host:port; when it is read: borrowed from the payload */
 };
 

@@ -48,6 +48,7 @@ static struct sender *sender_new(struct replica_peers *peers, uint64_t id, struc
     struct sender *sender = find_sender(peers, 0);
     const struct replica_send_options options = {.wal = peers->options.wal,
                                                  .core = peers->options.core,
+                                                 .own = peers->options.own,
                                                  .link = link,
                                                  .group = peers->options.group,
                                                  .on_gone = peers->options.on_gone,

@@ -12,13 +12,15 @@
 #include "backend/replica/replica_links.h"
 #include "backend/replica/replica_receive.h"
 
+struct own_records;
 struct replica_peers;
 struct wal;
 
 struct replica_peers_options {
     struct replica_links *links;
-    struct wal *wal;              /* of this copy */
-    const struct consensus *core; /* likewise */
+    struct wal *wal;               /* of this copy */
+    const struct consensus *core;  /* likewise */
+    const struct own_records *own; /* likewise */
     struct replica_group group;
     uint64_t id; /* of this copy */
     void (*on_heard)(void *owner, const struct replica_heard *heard);

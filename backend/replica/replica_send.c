@@ -2,6 +2,7 @@
 
 #include "backend/peer/link.h"
 #include "backend/peer/message.h"
+#include "backend/replica/own_records.h"
 #include "backend/wal/wal.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
@@ -25,8 +26,9 @@ enum { WINDOW_HALF = 8 << 20 };
 /* The next record, read and not sent yet. */
 struct held_record {
     bool is_there;
-    struct bytes bytes; /* borrowed from the cursor */
-    uint64_t parted;    /* bytes that were sent in parts */
+    struct own_record *own; /* NULL: from the cursor */
+    struct bytes bytes;     /* borrowed from one of the two */
+    uint64_t parted;        /* bytes that were sent in parts */
 };
 
 struct replica_send {
@@ -52,11 +54,18 @@ struct replica_send *replica_send_new(const struct replica_send_options *options
     return send;
 }
 
+static void drop_held(struct replica_send *send)
+{
+    own_record_end(send->held.own);
+    send->held = (struct held_record){0};
+}
+
+/* Also the record that is held. */
 static void forget_cursor(struct replica_send *send)
 {
+    drop_held(send);
     wal_cursor_free(send->cursor);
     send->cursor = NULL;
-    send->held = (struct held_record){0};
 }
 
 void replica_send_drop(struct replica_send *send)
@@ -140,12 +149,12 @@ static void report_gone(struct replica_send *send, uint64_t first)
     send->options.on_gone(send->options.owner, first);
 }
 
-static bool has_cursor(struct replica_send *send)
+static bool has_cursor(struct replica_send *send, uint64_t index)
 {
     struct wal *wal = send->options.wal;
     if (!send->cursor)
-        send->cursor = wal_cursor_new_weak(wal, send->written + 1);
-    if (!send->cursor && send->written + 1 < first_record(wal))
+        send->cursor = wal_cursor_new_weak(wal, index);
+    if (!send->cursor && index < first_record(wal))
         report_gone(send, first_record(wal));
     return send->cursor != NULL;
 }
@@ -159,15 +168,25 @@ static void report_failed(struct replica_send *send, const char *reason)
     forget_cursor(send);
 }
 
+/* Takes the record `index` from memory. False: it is not there. */
+static bool hold_own(struct replica_send *send, uint64_t index)
+{
+    struct own_record *own = send->options.own ? own_records_at(send->options.own, index) : NULL;
+    if (!own)
+        return false;
+    forget_cursor(send); /* it is not at the record behind this one */
+    send->held =
+        (struct held_record){.is_there = true, .own = own_record_use(own), .bytes = own->bytes};
+    return true;
+}
+
 /* Reads the record `index`, the next one of the cursor. False: it is not durable yet, or cannot be read. */
-static bool hold_record(struct replica_send *send, uint64_t index)
+static bool hold_logged(struct replica_send *send, uint64_t index)
 {
     char reason[256];
     uint64_t found;
     struct bytes bytes;
-    if (send->held.is_there)
-        return true;
-    if (!has_cursor(send))
+    if (!has_cursor(send, index))
         return false;
     int err = wal_cursor_next(send->cursor, &found, &bytes, reason, sizeof reason);
     uint64_t first = first_record(send->options.wal);
@@ -181,6 +200,11 @@ static bool hold_record(struct replica_send *send, uint64_t index)
     send->has_failed = false;
     send->held = (struct held_record){.is_there = true, .bytes = bytes};
     return true;
+}
+
+static bool hold_record(struct replica_send *send, uint64_t index)
+{
+    return send->held.is_there || hold_own(send, index) || hold_logged(send, index);
 }
 
 static bool is_long(const struct held_record *held)
@@ -200,7 +224,7 @@ static uint32_t gather_records(struct replica_send *send, struct out *out)
            out->bytes + send->held.bytes.len <= REPLICA_RECORDS_BYTES) {
         message_put_bytes(out, send->held.bytes);
         send->half_bytes += send->held.bytes.len;
-        send->held.is_there = false;
+        drop_held(send);
         count++;
     }
     return count;
@@ -233,8 +257,10 @@ static bool post_part(struct replica_send *send)
     uint64_t left = held->bytes.len - held->parted;
     if (!left) {
         put_le32(in_parts, REPLICA_IN_PARTS);
-        held->is_there = !post_append(send, 1, (struct bytes){in_parts, sizeof in_parts});
-        return !held->is_there;
+        if (!post_append(send, 1, (struct bytes){in_parts, sizeof in_parts}))
+            return false;
+        drop_held(send);
+        return true;
     }
     struct out out;
     const struct replica_part part = {

@@ -1,5 +1,5 @@
 /*
- * replica_send.h - sends the messages of a copy's core to one other copy, the records of an APPEND from the log's files.
+ * replica_send.h - sends the messages of a copy's core to one other copy, the records of an APPEND from memory or from the log's files.
  *
  *   index        1 … 40 │ 41 … 57 │ 58 … 60 │ 61 …
  *                begin ─┘ written ┘   upto ──┘ offered by the core and not sent yet
@@ -7,8 +7,9 @@
  *   core ── APPEND 57 + 3 ──► upto = 60 ── turn ──► REPLICA_CORE with 58, 59, while the connection has little to send
  *                                              └──► 60 is long: REPLICA_PART … REPLICA_PART, then REPLICA_CORE
  *
- * The core offers records as fast as they are appended; they leave when they are durable here and the connection has room, so a slow copy
- * costs no memory. What was not sent yet has the newest commit index and time of the core.
+ * The core offers records as fast as they are appended. This leader's newest ones leave from memory (own_records.h) while they are written
+ * here, others when they are durable here; both when the connection has room, so a slow copy costs no memory. What was not sent yet has the
+ * newest commit index and time of the core.
  *
  * An APPEND without records that overtakes offered ones has the record `written` before it, not the last one that was offered: the
  * other copy cannot have that one yet, would refuse, and the core would send everything again.
@@ -21,14 +22,16 @@
 #include "backend/consensus/consensus.h"
 #include "backend/replica/replica_message.h"
 
+struct own_records;
 struct peer_link;
 struct replica_send;
 struct wal;
 
 struct replica_send_options {
-    struct wal *wal;              /* of this copy */
-    const struct consensus *core; /* likewise */
-    struct peer_link *link;       /* to the other copy */
+    struct wal *wal;               /* of this copy */
+    const struct consensus *core;  /* likewise */
+    const struct own_records *own; /* NULL: records are read from the log only */
+    struct peer_link *link;        /* to the other copy */
     struct replica_group group;
     /* The log has no record before `first` any more, and the other copy needs one: for CONSENSUS_TRIMMED with first - 1, later. Called
      * inside replica_send_turn and replica_send_message; `send` may not be freed. */

@@ -5,8 +5,8 @@
 /* ---- members and addresses --------------------------------------------------------------------- */
 
 /* The place in the map of this member; NULL: its address is gone. */
-static const struct replica_wished *place_of(const struct replica_wish *wish,
-                                             const struct member *member)
+static const struct replica_wished *wished_place_of(const struct replica_wish *wish,
+                                                    const struct member *member)
 {
     for (unsigned i = 0; i < wish->count; i++)
         if (bytes_equal(bytes_of(wish->places[i].address), member->address))
@@ -58,7 +58,7 @@ static bool is_replaced(const struct replica_wished *place, const struct member 
 /* A voter whose address is gone is needed until its successors vote. */
 static bool must_leave(const struct replica_wish *wish, const struct member *member)
 {
-    const struct replica_wished *place = place_of(wish, member);
+    const struct replica_wished *place = wished_place_of(wish, member);
     if (member->id == wish->own || (member->kind == MEMBER_VOTER && !wish->has_voters))
         return false;
     if (place)
@@ -95,7 +95,7 @@ static bool wish_learner(const struct replica_wish *wish, struct members *to)
 static bool is_ready(const struct replica_wish *wish, unsigned at)
 {
     const struct member *member = &wish->members->named.list[at];
-    const struct replica_wished *place = place_of(wish, member);
+    const struct replica_wished *place = wished_place_of(wish, member);
     return member->kind == MEMBER_LEARNER && wish->is_caught_up[at] && place && place->hello &&
            place->hello->id == member->id && (place->hello->flags & REPLICA_FLAG_VOTES);
 }
@@ -139,7 +139,7 @@ static bool is_own_address_gone(const struct replica_wish *wish)
     const struct members *named = &wish->members->named;
     for (unsigned i = 0; i < named->count; i++)
         if (named->list[i].id == wish->own)
-            return !place_of(wish, &named->list[i]);
+            return !wished_place_of(wish, &named->list[i]);
     return false;
 }
 
@@ -151,7 +151,7 @@ uint64_t replica_wish_successor(const struct replica_wish *wish)
         return 0;
     for (unsigned i = 0; i < named->count; i++)
         if (named->list[i].kind == MEMBER_VOTER && named->list[i].id != wish->own &&
-            wish->is_caught_up[i] && place_of(wish, &named->list[i]))
+            wish->is_caught_up[i] && wished_place_of(wish, &named->list[i]))
             return named->list[i].id;
     return 0;
 }

@@ -184,10 +184,10 @@ static bool is_down(void *owner)
 void sim_replica_stop(struct sim_replica *copy)
 {
     listener_free(copy->listener);
+    sim_greet_no_more(copy); /* what is adopted now would outlive the replica */
     replica_stop(copy->replica, on_stopped, copy);
     CHECK(sim_run_until(is_down, copy, UINT64_MAX));
     sim_run_for(sim_random(STOP_US_MAX)); /* what else its partition has to end */
-    sim_greet_no_more(copy);
     replica_free(copy->replica);
     snapshot_join_free(copy->join);
     storage_close(copy->storage);

@@ -8,7 +8,7 @@
  *   test_replica [--seed N] …      sim_seeds.h
  *
  * Processes end at any time: between two saves, with records that are written and not synced, with messages that wait for a save. Disks
- * refuse records. After each event of a core, sim_truth.h looks at it and at a shadow of its log; it looks at each message that leaves, and
+ * refuse records, and leadership is handed over. After each event of a core, sim_truth.h looks at it and at a shadow of its log; it looks at each message that leaves, and
  * the vote in it must be in the file `replica`. What homes are told as committed is read from their logs, and is the same everywhere, byte
  * for byte. Two copies may never serve at once. In the end, without faults, all have the same log, and one serves.
  *
@@ -17,9 +17,7 @@
 #include "backend/context/backend_metrics.h"
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
-#include "backend/replica/outbox.h"
-#include "backend/replica/replica_figures.h"
-#include "backend/replica/replica_notes.h"
+#include "backend/replica/replica_inner.h"
 #include "backend/replica/replica_receive.h"
 #include "backend/replica/replica_send.h"
 #include "shared/check.h"
@@ -604,12 +602,27 @@ static bool is_log_short(void)
     return true;
 }
 
+/* A record that is on its way to the core meanwhile waits there until the transfer is over. */
+static void hand_over(struct copy *copy)
+{
+    uint64_t id = 1 + sim_random(COPIES);
+    write_something(copy);
+    sim_run_for(sim_random(E_US / 100));
+    if (!may_write(copy))
+        return;
+    write_batch(copy);
+    replica_step(copy->of.replica, (struct consensus_event){.kind = CONSENSUS_TRANSFER, .id = id});
+}
+
 static void make_fault(void)
 {
     struct copy *copy = &world.copies[sim_random(COPIES)];
     if (!copy->of.is_up)
         return;
-    switch (sim_random(8)) {
+    switch (sim_random(9)) {
+    case 8:
+        hand_over(copy);
+        break;
     case 0:
         sim_cut(copy->of.name);
         break;

@@ -7,12 +7,15 @@
  *
  *   test_replica_send [seed]      one world, or SEEDS of them
  *
+ * In half of the worlds batches are in the leader's memory too (own_records.h), so they leave before they are durable there.
+ *
  * In the end the learner's log is equal to the leader's, byte for byte, and has the same commit index. In worlds without faults it has heard
  * each record once.
  */
 #include "backend/context/backend_metrics.h"
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
+#include "backend/replica/own_records.h"
 #include "backend/replica/replica_receive.h"
 #include "backend/replica/replica_send.h"
 #include "shared/check.h"
@@ -69,6 +72,7 @@ struct side {
     uint64_t gone_before; /* as replica_send has reported; 0: not */
     struct consensus_message snapshot;
     uint64_t records_heard;
+    struct own_records own;
 };
 
 static struct side sides[SIDES];
@@ -78,8 +82,8 @@ static struct shard_map *map;
 static struct labels *links;
 static struct arena arena;
 static uint32_t window;
-static bool is_faulty;                                     /* is this world? */
-static uint64_t snapshots, restarts, breaks, long_records; /* in all worlds */
+static bool is_faulty, has_own;                                   /* is this world, has it? */
+static uint64_t snapshots, restarts, breaks, long_records, early; /* in all worlds */
 
 /* ---- records ----------------------------------------------------------------------------------- */
 
@@ -93,6 +97,13 @@ static struct bytes members_row(void)
         .list = {{.id = LEADER_ID, .kind = MEMBER_VOTER, .address = {"a:1", 3}},
                  {.id = LEARNER_ID, .kind = MEMBER_LEARNER, .address = {"b:1", 3}}}};
     return members_row_write(&arena, &members);
+}
+
+static void keep_own(struct side *side, uint64_t index, struct bytes bytes)
+{
+    struct own_record *record = own_record_new(bytes);
+    own_records_add(&side->own, index, record);
+    own_record_end(record);
 }
 
 static void write_record(struct side *side, const struct effects_header *header, size_t len)
@@ -111,6 +122,8 @@ static void write_record(struct side *side, const struct effects_header *header,
     effects_set_numbers(effects, wal_last(side->wal) + 1, header->term, side->core.committed);
     CHECK(wal_write(side->wal, effects_bytes(effects), &index, error, sizeof error) == OK);
     wal_show(side->wal);
+    if (has_own && header->type == EFFECTS_BATCH)
+        keep_own(side, index, effects_bytes(effects));
     effects_free(effects);
     free(value);
     side->needs_sync = true;
@@ -201,6 +214,8 @@ static void on_heard(void *owner, const struct replica_heard *heard)
 {
     struct side *side = owner;
     side->records_heard += heard->message->count;
+    early += heard->message->count &&
+             heard->message->index + heard->message->count > leader->core.synced;
     if (heard->message->kind == CONSENSUS_SNAPSHOT) {
         side->snapshot = *heard->message;
         return;
@@ -374,6 +389,7 @@ static void start_send(struct side *side)
 {
     const struct replica_send_options options = {.wal = side->wal,
                                                  .core = &side->core,
+                                                 .own = &side->own,
                                                  .link = link_of(side),
                                                  .group = group,
                                                  .on_gone = on_gone,
@@ -402,6 +418,7 @@ static void restart(struct side *side)
 {
     restarts++;
     replica_send_free(side->send);
+    own_records_drop(&side->own);
     wal_mem_crash(side->wal);
     wal_close(side->wal);
     sim_cut(side->name);
@@ -448,6 +465,7 @@ static void sync_log(struct side *side)
          (struct consensus_event){
              .kind = CONSENSUS_SYNCED, .index = wal_last(side->wal), .cuts = cuts},
          NULL);
+    own_records_synced(&side->own, side->core.synced);
 }
 
 static void turn_of(struct side *side)
@@ -575,6 +593,7 @@ static void end_world(void)
     for (unsigned i = 0; i < SIDES; i++) {
         sim_peer_stop(&sides[i].host);
         replica_send_free(sides[i].send);
+        own_records_drop(&sides[i].own);
         wal_close(sides[i].wal);
     }
     sim_relays_stop(&relays);
@@ -628,6 +647,7 @@ static void catch_up(void)
 static void run_world(uint64_t seed)
 {
     is_faulty = seed % 3 != 0;
+    has_own = seed % 2;
     start_world(seed);
     for (unsigned i = 0; i < TURNS; i++) {
         turn();
@@ -656,9 +676,9 @@ int main(int argc, char **argv)
     arena_fini(&arena);
     if (argc > 1)
         return 0;
-    CHECK(snapshots && restarts && breaks && long_records);
+    CHECK(snapshots && restarts && breaks && long_records && early);
     printf("test_replica_send: %" PRIu64 " breaks, %" PRIu64 " restarts, %" PRIu64
-           " snapshots, %" PRIu64 " parts of long records\n",
-           breaks, restarts, snapshots, long_records);
+           " snapshots, %" PRIu64 " parts of long records, %" PRIu64 " messages before the sync\n",
+           breaks, restarts, snapshots, long_records, early);
     return 0;
 }

@@ -12,7 +12,7 @@
  *
  * In the end two of three are lost at once, and the third one is made a group of the next generation.
  *
- * What one home has heard as committed, no other one hears otherwise, and each home that begins to serve has all of it: so a record that a
+ * What one home has heard as committed, no other one hears otherwise, and each home that begins to serve has it all: so a record that a
  * client was told of is never lost. Two copies may never serve at once, and none before two of three vote.
  *
  * Controls: an older disk is not noticed; the first copy serves alone.
@@ -92,8 +92,7 @@ static struct {
     uint32_t committed[RECORDS_MAX]; /* hashes of records */
     uint64_t terms[RECORDS_MAX];     /* of committed records */
     struct saved_disk saved;
-    struct copy
-        *gone_back; /* its disk is an older one, which it has not noticed yet; no other faults */
+    struct copy *gone_back; /* its disk is an older one, and it has not noticed; no other faults */
     uint64_t gone_back_us;
     char why[200];
 } world;

@@ -3,6 +3,7 @@
  */
 #include "backend/replica/replica_log.h"
 
+#include "backend/replica/own_records.h"
 #include "shared/byte_order.h"
 #include "shared/net/loop.h"
 #include "tests/sized.h"
@@ -107,6 +108,15 @@ static void give(uint64_t after, unsigned count, uint64_t term, unsigned known)
     update.cuts = core_cuts;
     const struct replica_heard heard = {.message = &message, .records = {records, len}};
     replica_log_obey(log_of_core, &update, &heard);
+}
+
+/* A record of the copy itself, which leads. */
+static void give_own(uint64_t term)
+{
+    struct own_record *record = own_record_new(record_of(core_last + 1, term, 0, 0));
+    core_terms[++core_last] = term;
+    replica_log_append(log_of_core, core_last, record, core_cuts);
+    own_record_end(record);
 }
 
 static void end_pause(void *owner)
@@ -324,6 +334,21 @@ START_TEST(a_sync_that_fails_alone_loses_no_record)
 }
 END_TEST
 
+START_TEST(own_records_are_written_in_order_with_others)
+{
+    give(0, 2, 1, 0);
+    give_own(2);
+    give_own(2);
+    ck_assert_uint_gt(replica_log_waiting(log_of_core), 2 * BIG_BYTES);
+    await_durable();
+    give_own(2);
+    give(4, 1, 3, 0);
+    await_durable();
+    ck_assert_uint_eq(replica_log_waiting(log_of_core), 0);
+    end_log();
+}
+END_TEST
+
 START_TEST(nothing_is_written_during_a_pause)
 {
     bool is_paused = false, is_reopened;
@@ -376,6 +401,8 @@ static void step_at_random(uint64_t *term)
     *term += disk_random(2);
     if (core_last + 8 < RECORDS_MAX)
         give(after, (unsigned)disk_random(6), *term, known < after ? known : 0);
+    if (core_last + 8 < RECORDS_MAX && disk_random(2))
+        give_own(*term);
     if (disk_random(3) == 0)
         run_a_turn();
     if (disk_random(6) == 0)
@@ -604,6 +631,7 @@ int main(void)
     tcase_add_loop_test(tests, records_that_could_not_be_written_are_void, 0, 4);
     tcase_add_test(tests, a_cut_that_waited_when_the_disk_failed_is_made_later);
     tcase_add_test(tests, a_sync_that_fails_alone_loses_no_record);
+    tcase_add_test(tests, own_records_are_written_in_order_with_others);
     tcase_add_test(tests, nothing_is_written_during_a_pause);
     tcase_add_test(tests, the_end_waits_for_the_job_and_drops_what_waits);
     tcase_add_test(tests, the_log_is_the_cores_on_a_disk_that_fails);
