@@ -5,6 +5,9 @@
  * batch_done on the partition's thread calls on_commit. When the batch that filled a write buffer is in the WAL, the buffer
  * is applied (apply.h).
  *
+ * With a commit_log, log_batch gives the record to the log instead. Two things end the batch then, in any order: batch_done (the commit
+ * thread does not read it any more) and commit_ended (it is committed).
+ *
  * When writing or applying fails, effects that are not durable are rolled back, and writes are refused until storage_recover
  * succeeds. Reads continue: durable rows are in the buffers and in the store. A partition that starts on a full disk begins like
  * this (overlay_replay.h).
@@ -48,7 +51,11 @@ struct commit_job {
     uint64_t index; /* of the batch in the WAL */
     uint64_t count; /* of rows */
     uint64_t bytes;
-    uint64_t sync_us;
+    uint64_t begun_us, sync_us;
+    bool has_log;      /* the batch goes through commit_log; its index is set before */
+    bool is_running;   /* on the commit thread */
+    bool is_committed; /* by the log */
+    uint64_t term;     /* with a log */
     /* ticket of the last batch that was logged; any thread may read it */
     atomic_uint_fast64_t durable;
 };
@@ -59,6 +66,7 @@ struct commit {
     struct overlay *overlay;
     struct storage *storage;
     struct commit_options options;
+    struct commit_log log; /* append NULL: none */
     struct worker *worker;
     struct timer *timer;     /* everysec: sync; FAILED: next recovery */
     struct effects *effects; /* of the batch in flight */
@@ -83,6 +91,26 @@ struct commit {
 /* storage_recover, or storage_recover_tables */
 typedef int recover_fn(struct storage *storage, bool *is_reopened, char *error, size_t size);
 
+/* Only the batch itself is not committed yet: another one is never in flight. */
+static int give_to_log(struct commit *commit)
+{
+    struct commit_job *current = &commit->current;
+    effects_set_numbers(commit->effects, current->index, current->term, current->index - 1);
+    return commit->log.append(commit->log.owner, effects_bytes(commit->effects), current->reason,
+                              sizeof current->reason);
+}
+
+static int write_to_wal(struct commit *commit)
+{
+    struct commit_job *current = &commit->current;
+    int err = storage_log(commit->storage, commit->effects, current->sync, &current->index,
+                          current->reason, sizeof current->reason);
+    current->sync_us = clock_mono_us() - current->begun_us;
+    if (err == OK)
+        atomic_store(&current->durable, current->ticket);
+    return err;
+}
+
 static void log_batch(struct job *job)
 {
     struct commit *commit = container_of(job, struct commit, job);
@@ -94,13 +122,8 @@ static void log_batch(struct job *job)
     batch_write(commit->current.batch, commit->effects);
     commit->current.count = effects_count(commit->effects);
     commit->current.bytes = effects_bytes(commit->effects).len;
-    uint64_t begun_us = clock_mono_us();
-    commit->current.result =
-        storage_log(commit->storage, commit->effects, commit->current.sync, &commit->current.index,
-                    commit->current.reason, sizeof commit->current.reason);
-    commit->current.sync_us = clock_mono_us() - begun_us;
-    if (commit->current.result == OK)
-        atomic_store(&commit->current.durable, commit->current.ticket);
+    commit->current.begun_us = clock_mono_us();
+    commit->current.result = commit->current.has_log ? give_to_log(commit) : write_to_wal(commit);
 }
 
 static void commit_fail(struct commit *commit)
@@ -173,9 +196,9 @@ static void on_applied(void *owner, int err)
     commit->options.on_room(commit->options.owner);
 }
 
-static void batch_done(struct job *job)
+/* The batch is committed, or it failed. */
+static void end_batch(struct commit *commit)
 {
-    struct commit *commit = container_of(job, struct commit, job);
     bool was_batch = commit->current.batch != NULL;
     bool fills_buffer = commit->fills_buffer;
     commit->current.batch = NULL;
@@ -189,7 +212,9 @@ static void batch_done(struct job *job)
         return;
     }
     commit->state = COMMIT_IDLE;
-    commit->unsynced = was_batch && !commit->current.sync;
+    commit->unsynced = was_batch && !commit->current.sync && !commit->current.has_log;
+    if (commit->current.has_log)
+        commit->current.sync_us = clock_mono_us() - commit->current.begun_us;
     if (was_batch) {
         overlay_batch_committed(commit->overlay);
         commit->options.on_commit(commit->options.owner, commit->current.ticket,
@@ -199,10 +224,27 @@ static void batch_done(struct job *job)
         begin_apply(commit);
 }
 
+static void batch_done(struct job *job)
+{
+    struct commit *commit = container_of(job, struct commit, job);
+    struct commit_job *current = &commit->current;
+    current->is_running = false;
+    if (!current->has_log || current->is_committed || current->result != OK)
+        end_batch(commit);
+}
+
+/* The batch has got its header, and thereby its index. */
 static void submit(struct commit *commit, const struct batch *batch)
 {
     commit->state = COMMIT_WRITING;
     commit->current.batch = batch;
+    commit->current.is_running = true;
+    commit->current.is_committed = false;
+    commit->current.has_log = batch && commit->log.append;
+    if (commit->current.has_log) {
+        commit->current.index = storage_committed(commit->storage) + 1;
+        commit->current.term = batch_term(batch);
+    }
     commit->current.sync = commit->options.durability == DURABILITY_ALWAYS || commit->sync_is_due;
     if (batch) /* the open batch may still have to be synced: commit_sync_next */
         commit->sync_is_due = false;
@@ -256,9 +298,21 @@ static bool recover_with(struct commit *commit, recover_fn *recover)
     return err == OK;
 }
 
+static bool is_log_ready(struct commit *commit)
+{
+    if (!commit->log.append)
+        return true;
+    commit->current.result = commit->log.may_append(commit->log.owner, commit->current.reason,
+                                                    sizeof commit->current.reason);
+    if (commit->current.result != OK)
+        note_retry(commit);
+    return commit->current.result == OK;
+}
+
 static void try_recover(struct commit *commit)
 {
-    if (!recover_with(commit, storage_recover))
+    if (!is_log_ready(commit) ||
+        !recover_with(commit, commit->log.append ? storage_recover_tables : storage_recover))
         return;
     log_event(LOG_WARN, "commit_recovered", "state=writing");
     commit->state = COMMIT_IDLE;
@@ -378,6 +432,65 @@ bool commit_turn_end(struct commit *commit)
     return true;
 }
 
+/* ---- a log of several copies ---- */
+
+void commit_use_log(struct commit *commit, const struct commit_log *log)
+{
+    commit->log = *log;
+}
+
+bool commit_uses_log(const struct commit *commit)
+{
+    return commit->log.append;
+}
+
+bool commit_went_through_log(const struct commit *commit)
+{
+    return commit->current.has_log;
+}
+
+static bool is_in_log(const struct commit *commit)
+{
+    return commit->state == COMMIT_WRITING && commit->current.has_log && commit->current.batch;
+}
+
+void commit_ended(struct commit *commit, uint64_t index)
+{
+    struct commit_job *current = &commit->current;
+    if (!is_in_log(commit) || index < current->index || current->is_committed)
+        return;
+    current->is_committed = true;
+    if (!current->is_running)
+        end_batch(commit);
+}
+
+/* The commit thread reads the batch for a moment. */
+static void wait_for_thread(struct commit *commit)
+{
+    if (!commit->current.is_running)
+        return;
+    worker_free(commit->worker);
+    commit->worker = worker_new(commit->loop, "commit");
+}
+
+uint64_t commit_step_down(struct commit *commit)
+{
+    wait_for_thread(commit);
+    uint64_t ticket = commit->state == COMMIT_WRITING ? commit->current.ticket : 0;
+    overlay_discard(commit->overlay);
+    if (commit->fills_buffer)
+        note_committed(commit);
+    commit->current.batch = NULL;
+    commit->fills_buffer = false;
+    commit->log = (struct commit_log){0};
+    commit->state = COMMIT_IDLE;
+    commit_set_following(commit, true);
+    if (overlay_immutable(commit->overlay) && !apply_is_running(commit->apply) &&
+        apply_result(commit->apply) == OK)
+        begin_apply(commit);
+    return ticket;
+}
+
 /* ---- a copy that follows ---- */
 
 void commit_set_following(struct commit *commit, bool is_following)
@@ -493,9 +606,12 @@ bool commit_is_idle(const struct commit *commit)
 
 uint64_t commit_durable_in_flight(const struct commit *commit)
 {
-    bool is_durable = commit->state == COMMIT_WRITING && commit->current.batch &&
-                      atomic_load(&commit->current.durable) == commit->current.ticket;
-    return is_durable ? commit->current.ticket : 0;
+    const struct commit_job *current = &commit->current;
+    bool is_durable = commit->state == COMMIT_WRITING && current->batch &&
+                      atomic_load(&current->durable) == current->ticket;
+    if (is_in_log(commit))
+        is_durable = commit->log.has_committed(commit->log.owner, current->index, current->term);
+    return is_durable ? current->ticket : 0;
 }
 
 bool commit_is_full(const struct commit *commit, uint64_t limit)
@@ -562,7 +678,9 @@ void commit_sync_next(struct commit *commit)
 uint64_t commit_next_index(const struct commit *commit)
 {
     CHECK(commit->state == COMMIT_IDLE);
-    return storage_written(commit->storage) + 1;
+    uint64_t last =
+        commit->log.append ? storage_committed(commit->storage) : storage_written(commit->storage);
+    return last + 1;
 }
 
 uint64_t commit_rows(const struct commit *commit)

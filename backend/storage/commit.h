@@ -10,6 +10,10 @@
  * because compaction delays RocksDB, backpressure accepts writes only as fast as rows are applied: all clients are
  * slowed by short pauses.
  *
+ * With other copies that vote, a commit_log takes the place of the WAL: the commit thread encodes the batch and gives it to the log, which
+ * writes it here and at the others at once. It is committed when most of them have it (commit_ended); a leader that is replaced before that
+ * steps down (commit_step_down), and its successor decides about the batch.
+ *
  *     FOLLOWING: the store is a copy that does not lead. Writes are refused; each committed record that another copy has sent is added
  *     by commit_follow, and the buffers are applied as those of a leader
  *
@@ -48,12 +52,37 @@ struct commit_options {
     void *owner;
 };
 
+/* The log of a group of copies. */
+struct commit_log {
+    /* Takes the record, with its numbers: index, term, and the index before as committed. Borrowed; called on the commit thread. OK, or an error
+     * and a one-line reason in error[size]: the record is not taken, and the batch is rolled back. */
+    int (*append)(void *owner, struct bytes record, char *error, size_t size);
+    /* After an error: would the log take a record? As append. */
+    int (*may_append)(void *owner, char *error, size_t size);
+    /* Is the record with this index, which was appended in this term, committed? Not blocking; it may be so before commit_ended. */
+    bool (*has_committed)(void *owner, uint64_t index, uint64_t term);
+    void *owner;
+};
+
 struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct storage *storage,
                           const struct commit_options *options);
 /* Waits for the batch in flight, syncs, and applies everything to RocksDB's tables. The open batch is dropped. */
 void commit_free(struct commit *commit);
 /* Turn hook: closes the open batch if none is in flight. True: a batch was closed. */
 bool commit_turn_end(struct commit *commit);
+/* From the next batch on that is closed, batches go through the log; copied. All records up to storage_committed are committed, and none is
+ * behind it; only this commit appends. It ends with commit_step_down. */
+void commit_use_log(struct commit *commit, const struct commit_log *log);
+bool commit_uses_log(const struct commit *commit);
+/* In commit_fn: has this batch gone through the log? */
+bool commit_went_through_log(const struct commit *commit);
+/* The log has committed the records up to this index: on_commit for the batch in flight, if it is one of them. Not while a command
+ * runs. */
+void commit_ended(struct commit *commit, uint64_t index);
+/* Another copy leads, or none: the open batch and the one in flight are rolled back without on_commit, and the store follows
+ * (commit_set_following). Returns the ticket of the batch in flight, which the next leader may have committed; 0: there was none. Not
+ * while a command runs. */
+uint64_t commit_step_down(struct commit *commit);
 /* From now on the store follows another copy, or ends following and takes writes (unless the disk was full at the start). No batch is in
  * flight, and the open one is empty. While it follows: commit_is_failed, with commit_error ERR_READONLY; there is neither a retry nor a
  * recovery; a batch that something opens all the same ends the process. */
@@ -76,7 +105,7 @@ void commit_rest(struct commit *commit);
 bool commit_apply(struct commit *commit);
 /* True when no batch is in flight and the open batch is empty. */
 bool commit_is_idle(const struct commit *commit);
-/* The ticket of the batch in flight if it is durable already, but on_commit has not been called, because a command is
+/* The ticket of the batch in flight if it is durable already (with a log: committed), but on_commit has not been called, because a command is
  * running; else 0. */
 uint64_t commit_durable_in_flight(const struct commit *commit);
 /* The open batch is bigger than `limit`, or the tables are behind: stop reading from clients until the next on_commit
@@ -104,6 +133,6 @@ void commit_sync_next(struct commit *commit);
 uint64_t commit_next_index(const struct commit *commit);
 /* Number of rows of the last batch. */
 uint64_t commit_rows(const struct commit *commit);
-/* Bytes of the last batch, and how long writing and syncing it took. */
+/* Bytes of the last batch, and how long writing and syncing it took; with a log, until it was committed. */
 uint64_t commit_bytes(const struct commit *commit);
 uint64_t commit_sync_us(const struct commit *commit);

@@ -256,6 +256,8 @@ int overlay_add_committed(struct overlay *overlay, struct bytes record, char *er
 const struct batch *overlay_close_batch(struct overlay *overlay);
 /* Encodes the closed batch into `to`: its ranges, then its rows. Any thread. */
 void batch_write(const struct batch *batch, struct effects *to);
+/* The term in its header; 0: none was set. */
+uint64_t batch_term(const struct batch *batch);
 /* Frees the batch in flight, which is durable. */
 void overlay_batch_committed(struct overlay *overlay);
 /* Rolls back the batch in flight, which has failed, and the open batch, which may depend on it. */

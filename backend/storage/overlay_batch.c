@@ -136,6 +136,11 @@ void batch_write(const struct batch *batch, struct effects *to)
     }
 }
 
+uint64_t batch_term(const struct batch *batch)
+{
+    return batch->header.epoch;
+}
+
 void overlay_batch_committed(struct overlay *overlay)
 {
     struct batch *batch = overlay->in_flight;
