@@ -5,6 +5,7 @@
 #include "backend/partition/leader_push.h"
 #include "backend/partition/replica_apply.h"
 #include "backend/partition/shards.h"
+#include "backend/partition/voted_commit.h"
 #include "backend/session/pause.h"
 #include "backend/slots/peering.h"
 #include "shared/check.h"
@@ -63,6 +64,7 @@ static void begin_serving(struct partition *partition)
     struct leadership *leadership = partition->copies.leadership;
     uint64_t term = leadership->role.term;
     end_following(partition);
+    voted_commit_begin(partition);
     partition->copies.is_closed = false;
     if (!shards_reload(partition)) /* moves and transactions go on, and write */
         end_process(partition, "rows of the partition cannot be read");
@@ -163,7 +165,9 @@ void leadership_role(void *owner, const struct replica_role *role)
 void leadership_committed(void *owner, uint64_t index)
 {
     struct partition *partition = owner;
-    if (partition->copies.is_following && partition->copies.leadership->apply)
+    if (!partition->copies.is_following)
+        commit_ended(partition->commit, index);
+    else if (partition->copies.leadership->apply)
         replica_apply_upto(partition->copies.leadership->apply, index);
 }
 
@@ -188,7 +192,9 @@ void leadership_logged(struct partition *partition, uint64_t ticket, uint64_t in
     struct replica *replica = partition->copies.replica;
     if (!replica)
         return;
-    replica_logged(replica, index, partition->copies.term, founding_logged(partition, ticket));
+    const struct members *members = founding_logged(partition, ticket);
+    if (!commit_went_through_log(partition->commit))
+        replica_logged(replica, index, partition->copies.term, members);
     replica_applied(replica, index);
 }
 
