@@ -15,18 +15,15 @@
 #include "backend/storage/commit.h"
 
 #include "backend/format/effects.h"
-#include "backend/storage/apply.h"
+#include "backend/storage/commit_inner.h"
 #include "backend/storage/overlay_replay.h"
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/command/command.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"
-#include "shared/net/worker.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,55 +35,6 @@ enum {
 };
 
 #define FOLLOWS "this copy follows"
-
-enum commit_state { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FAILED, COMMIT_FOLLOWING };
-
-/* What the commit thread does; the partition's thread reads it when the job is done. */
-struct commit_job {
-    const struct batch *batch; /* NULL: only a sync */
-    uint64_t ticket;
-    bool sync;
-    int result;
-    char reason[256];
-    uint64_t index; /* of the batch in the WAL */
-    uint64_t count; /* of rows */
-    uint64_t bytes;
-    uint64_t begun_us, sync_us;
-    bool has_log;      /* the batch goes through commit_log; its index is set before */
-    bool is_running;   /* on the commit thread */
-    bool is_committed; /* by the log */
-    uint64_t term;     /* with a log */
-    /* ticket of the last batch that was logged; any thread may read it */
-    atomic_uint_fast64_t durable;
-};
-
-struct commit {
-    struct job job;
-    struct loop *loop;
-    struct overlay *overlay;
-    struct storage *storage;
-    struct commit_options options;
-    struct commit_log log; /* append NULL: none */
-    struct worker *worker;
-    struct timer *timer;     /* everysec: sync; FAILED: next recovery */
-    struct effects *effects; /* of the batch in flight */
-    struct apply *apply;
-    enum commit_state state;
-    bool unsynced;    /* batches were written since the last sync */
-    bool sync_is_due; /* everysec: the second was over while a batch was being written */
-    bool disk_is_low;
-    uint64_t disk_room;
-    bool has_failed;   /* set by the job; commit_turn_end handles it */
-    bool retry_is_due; /* commit_turn_end recovers */
-    bool fills_buffer; /* the batch is the last one of its buffer */
-    uint64_t active_ms,
-        immutable_ms;        /* wall clock, when the buffers received their first row; 0: empty */
-    uint64_t immutable_upto; /* index in the WAL of the last batch of the immutable buffer */
-    uint64_t followed_ms; /* while it follows: leader's wall clock in the last record; 1: unknown */
-    uint64_t rest_ticket; /* of the open batch at the last commit_rest */
-    uint64_t retries;     /* recoveries that failed since the write that failed */
-    struct commit_job current;
-};
 
 /* storage_recover, or storage_recover_tables */
 typedef int recover_fn(struct storage *storage, bool *is_reopened, char *error, size_t size);
@@ -614,62 +562,6 @@ uint64_t commit_durable_in_flight(const struct commit *commit)
     return is_durable ? current->ticket : 0;
 }
 
-bool commit_is_full(const struct commit *commit, uint64_t limit)
-{
-    if (commit->state == COMMIT_FOLLOWING && apply_result(commit->apply) != OK)
-        return false;
-    return commit->state !=
-               COMMIT_FAILED && /* writes are refused then, so the batch does not grow */
-           ((overlay_bytes(commit->overlay) > limit &&
-             overlay_common_bytes(commit->overlay) > limit) ||
-            overlay_is_behind(commit->overlay, apply_bytes(commit->apply)));
-}
-
-bool commit_is_full_of_big(const struct commit *commit, uint64_t limit)
-{
-    return commit->state != COMMIT_FAILED && overlay_has_big(commit->overlay, limit);
-}
-
-bool commit_is_failed(const struct commit *commit, const char **reason)
-{
-    if (reason)
-        *reason = commit->current.reason;
-    return commit->state == COMMIT_FAILED || commit->state == COMMIT_FOLLOWING;
-}
-
-int commit_error(const struct commit *commit)
-{
-    if (commit->state == COMMIT_FOLLOWING)
-        return ERR_READONLY;
-    return commit->current.result == ERR_DISK_FULL ? ERR_DISK_FULL : ERR_READONLY_DISK;
-}
-
-int commit_gate(const struct commit *commit, uint32_t command_flags)
-{
-    if (!(command_flags & CMD_WRITE))
-        return OK;
-    if (commit_is_failed(commit, NULL))
-        return commit_error(commit);
-    return commit->disk_is_low && command_flags & CMD_DENYOOM ? ERR_DISK_LOW : OK;
-}
-
-void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
-{
-    uint64_t limit = free_bytes_min + (commit->disk_is_low ? free_bytes_min / 4 : 0);
-    uint64_t free_bytes = storage_figure(commit->storage, "disk_free_bytes");
-    bool is_low = free_bytes < limit;
-    if (is_low != commit->disk_is_low)
-        log_event(LOG_WARN, is_low ? "disk_low" : "disk_has_room", "free_bytes=%llu",
-                  (unsigned long long)free_bytes);
-    commit->disk_is_low = is_low;
-    commit->disk_room = !limit ? UINT64_MAX : is_low ? 0 : free_bytes - limit;
-}
-
-uint64_t commit_disk_room(const struct commit *commit)
-{
-    return commit->disk_room;
-}
-
 void commit_sync_next(struct commit *commit)
 {
     commit->sync_is_due = true;
@@ -681,19 +573,4 @@ uint64_t commit_next_index(const struct commit *commit)
     uint64_t last =
         commit->log.append ? storage_committed(commit->storage) : storage_written(commit->storage);
     return last + 1;
-}
-
-uint64_t commit_rows(const struct commit *commit)
-{
-    return commit->current.count;
-}
-
-uint64_t commit_bytes(const struct commit *commit)
-{
-    return commit->current.bytes;
-}
-
-uint64_t commit_sync_us(const struct commit *commit)
-{
-    return commit->current.sync_us;
 }

@@ -1,0 +1,81 @@
+/*
+ * commit_gate.c - which writes may run now, by the state of commit.c, the disk, and the size of what is not applied; and figures of
+ * batches.
+ */
+#include "backend/storage/commit_inner.h"
+#include "shared/command/command.h"
+#include "shared/error.h"
+#include "shared/log.h"
+
+bool commit_is_full(const struct commit *commit, uint64_t limit)
+{
+    if (commit->state == COMMIT_FOLLOWING && apply_result(commit->apply) != OK)
+        return false;
+    return commit->state !=
+               COMMIT_FAILED && /* writes are refused then, so the batch does not grow */
+           ((overlay_bytes(commit->overlay) > limit &&
+             overlay_common_bytes(commit->overlay) > limit) ||
+            overlay_is_behind(commit->overlay, apply_bytes(commit->apply)));
+}
+
+bool commit_is_full_of_big(const struct commit *commit, uint64_t limit)
+{
+    return commit->state != COMMIT_FAILED && overlay_has_big(commit->overlay, limit);
+}
+
+bool commit_is_failed(const struct commit *commit, const char **reason)
+{
+    if (reason)
+        *reason = commit->current.reason;
+    return commit->state == COMMIT_FAILED || commit->state == COMMIT_FOLLOWING;
+}
+
+int commit_error(const struct commit *commit)
+{
+    if (commit->state == COMMIT_FOLLOWING)
+        return ERR_READONLY;
+    return commit->current.result == ERR_DISK_FULL ? ERR_DISK_FULL : ERR_READONLY_DISK;
+}
+
+int commit_gate(const struct commit *commit, uint32_t command_flags)
+{
+    if (!(command_flags & CMD_WRITE))
+        return OK;
+    if (commit_is_failed(commit, NULL))
+        return commit_error(commit);
+    return commit->disk_is_low && command_flags & CMD_DENYOOM ? ERR_DISK_LOW : OK;
+}
+
+void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
+{
+    uint64_t limit = free_bytes_min + (commit->disk_is_low ? free_bytes_min / 4 : 0);
+    uint64_t free_bytes = storage_figure(commit->storage, "disk_free_bytes");
+    bool is_low = free_bytes < limit;
+    if (is_low != commit->disk_is_low)
+        log_event(LOG_WARN, is_low ? "disk_low" : "disk_has_room", "free_bytes=%llu",
+                  (unsigned long long)free_bytes);
+    commit->disk_is_low = is_low;
+    commit->disk_room = !limit ? UINT64_MAX : is_low ? 0 : free_bytes - limit;
+}
+
+uint64_t commit_disk_room(const struct commit *commit)
+{
+    return commit->disk_room;
+}
+
+/* ---- figures of the last batch ---- */
+
+uint64_t commit_rows(const struct commit *commit)
+{
+    return commit->current.count;
+}
+
+uint64_t commit_bytes(const struct commit *commit)
+{
+    return commit->current.bytes;
+}
+
+uint64_t commit_sync_us(const struct commit *commit)
+{
+    return commit->current.sync_us;
+}

@@ -1,0 +1,59 @@
+/*
+ * commit_inner.h - shared by commit.c, which changes the state, and commit_gate.c, which reads it.
+ */
+#pragma once
+
+#include "backend/storage/apply.h"
+#include "backend/storage/commit.h"
+#include "shared/net/worker.h"
+
+#include <stdatomic.h>
+
+enum commit_state { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FAILED, COMMIT_FOLLOWING };
+
+/* What the commit thread does; the partition's thread reads it when the job is done. */
+struct commit_job {
+    const struct batch *batch; /* NULL: only a sync */
+    uint64_t ticket;
+    bool sync;
+    int result;
+    char reason[256];
+    uint64_t index; /* of the batch in the WAL */
+    uint64_t count; /* of rows */
+    uint64_t bytes;
+    uint64_t begun_us, sync_us;
+    bool has_log;      /* the batch goes through commit_log; its index is set before */
+    bool is_running;   /* on the commit thread */
+    bool is_committed; /* by the log */
+    uint64_t term;     /* with a log */
+    /* ticket of the last batch that was logged; any thread may read it */
+    atomic_uint_fast64_t durable;
+};
+
+struct commit {
+    struct job job;
+    struct loop *loop;
+    struct overlay *overlay;
+    struct storage *storage;
+    struct commit_options options;
+    struct commit_log log; /* append NULL: none */
+    struct worker *worker;
+    struct timer *timer;     /* everysec: sync; FAILED: next recovery */
+    struct effects *effects; /* of the batch in flight */
+    struct apply *apply;
+    enum commit_state state;
+    bool unsynced;    /* batches were written since the last sync */
+    bool sync_is_due; /* everysec: the second was over while a batch was being written */
+    bool disk_is_low;
+    uint64_t disk_room;
+    bool has_failed;   /* set by the job; commit_turn_end handles it */
+    bool retry_is_due; /* commit_turn_end recovers */
+    bool fills_buffer; /* the batch is the last one of its buffer */
+    uint64_t active_ms,
+        immutable_ms;        /* wall clock, when the buffers received their first row; 0: empty */
+    uint64_t immutable_upto; /* index in the WAL of the last batch of the immutable buffer */
+    uint64_t followed_ms; /* while it follows: leader's wall clock in the last record; 1: unknown */
+    uint64_t rest_ticket; /* of the open batch at the last commit_rest */
+    uint64_t retries;     /* recoveries that failed since the write that failed */
+    struct commit_job current;
+};
