@@ -219,6 +219,10 @@ void backup_tick(struct backup *backup)
     }
     if (!backup->manifest)
         return;
+    if (backup->partition->copies.is_closed) {
+        abort_backup(backup, "another copy of the shard leads now");
+        return;
+    }
     if (backup->partition->pause.is_quiescing && now_ms(backup) >= backup->held_until_ms) {
         log_event(LOG_WARN, "backup_hold_expired", "partition=%u", backup->partition->index);
         resume_partition(backup);

@@ -2,6 +2,16 @@
 
 #include "backend/context/config_snapshot.h"
 #include "backend/storage/overlay.h"
+#include "shared/clock.h"
+
+bool partition_lease_is_over(const struct partition *partition)
+{
+    const struct partition_copies *copies = &partition->copies;
+    if (copies->is_closed || !copies->lease_us)
+        return false;
+    uint64_t until_us = atomic_load(copies->lease_us);
+    return until_us != UINT64_MAX && clock_mono_us() >= until_us;
+}
 
 enum { VOTED_BATCH_BYTES = 4 << 20 };
 

@@ -295,9 +295,14 @@ struct partition_copies {
     /* It follows, and is a copy of all data: clients that allow old data may read. */
     bool may_read;
     uint32_t generation; /* of its group; 0: it is of none */
-    uint64_t waits_ms;   /* monotonic: until then commands wait for a leader, while none is known */
-    uint64_t term;       /* of the batches that it writes */
-    const char *leader;  /* the address of the copy that leads; empty: not known */
+    /* How long it may serve without a majority that confirms it (replica.h); monotonic µs. NULL: for ever. */
+    const _Atomic uint64_t *lease_us;
+    /* It leads, and its lease has been over for so long that commands are refused. */
+    bool is_powerless;
+    /* monotonic: until then commands wait: for a leader, while none is known; or for the lease */
+    uint64_t waits_ms;
+    uint64_t term;      /* of the batches that it writes */
+    const char *leader; /* the address of the copy that leads; empty: not known */
     /* Reads again all that is cached from the store. False: it cannot be read. Set also without copies. */
     bool (*read_anew)(void *partition);
 };
@@ -348,6 +353,9 @@ uint64_t partition_version(struct partition *partition, uint64_t now_us);
 /* Another shard has given this version to a collection: those that this one gives are greater. False: the version's time is too far
  * ahead (HYBRID_AHEAD_US), so that the versions would soon begin again at 0. It was not taken over. */
 bool partition_hear_version(struct partition *partition, uint64_t version);
+/* It serves, and no majority has confirmed for so long that it leads that another copy may serve by now: nothing may be read, answered
+ * or sent. To be asked each time that a request runs: it compares a clock. */
+bool partition_lease_is_over(const struct partition *partition);
 /* Is the open batch bigger than commit-batch-limit? Then nothing is read from clients. */
 bool partition_is_full(const struct partition *partition);
 /* May a request of so many bytes run? A big one waits while big values in the write buffers exceed commit-batch-limit. */

@@ -337,6 +337,11 @@ void blocking_unblock(struct waiter *waiter, bool with_error)
     leave_wait(waiter, with_error ? "UNBLOCKED client unblocked via CLIENT UNBLOCK" : NULL, true);
 }
 
+void blocking_refuse(struct waiter *waiter, const char *error)
+{
+    leave_wait(waiter, error, true);
+}
+
 void blocking_unblock_later(struct waiter *waiter, bool with_error)
 {
     struct blocking_set *set = waiter->session->partition->watchers.blocking;
@@ -518,7 +523,7 @@ static void serve_key(struct blocking_set *set, struct awaited *awaited)
             break;
         if (!is_foreign && !is_wanted(waiter, type) && !wants_end(waiter))
             continue;
-        if (is_slow_reader(waiter)) {
+        if (is_slow_reader(waiter) || partition_lease_is_over(set->partition)) {
             is_passing = true;
             continue;
         }

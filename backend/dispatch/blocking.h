@@ -69,6 +69,8 @@ void blocking_cancel(struct waiter *waiter);
 void blocking_give_back(struct waiter *waiter);
 /* CLIENT UNBLOCK: ends the wait with a null array or the error. */
 void blocking_unblock(struct waiter *waiter, bool with_error);
+/* Ends the wait with an error reply, a text without its '-'. */
+void blocking_refuse(struct waiter *waiter, const char *error);
 /* As blocking_unblock, but after the running command has ended. */
 void blocking_unblock_later(struct waiter *waiter, bool with_error);
 uint32_t blocking_clients(const struct blocking_set *set);

@@ -167,7 +167,8 @@ uint32_t effective_flags(const struct call *call)
 
 static bool gate_leader(struct call *call)
 {
-    return !call->partition->copies.is_closed || leader_gate(call);
+    const struct partition_copies *copies = &call->partition->copies;
+    return !(copies->is_closed || copies->is_powerless) || leader_gate(call);
 }
 
 /* Is there room for what the command may write: on the disk, and within the limits? */

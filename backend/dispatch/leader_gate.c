@@ -60,6 +60,8 @@ static const char *refusal_to_lead(struct call *call, uint32_t flags)
     enum { TEXT_MAX = 512 };
     const char *leader = call->partition->copies.leader;
     bool is_client = !call->session->login.is_internal;
+    if (call->partition->copies.is_powerless)
+        return "TRYAGAIN this copy of the shard leads, and cannot reach most of the others";
     int32_t slot = is_client && *leader ? first_slot(call) : -1;
     char *text = arena_alloc(call->arena, TEXT_MAX);
     if (slot >= 0)
@@ -74,10 +76,17 @@ static const char *refusal_to_lead(struct call *call, uint32_t flags)
     return text;
 }
 
+/* Until waits_ms: then the gate refuses. A leader without a lease is powerless then. */
+static bool may_wait(const struct partition *partition)
+{
+    const struct partition_copies *copies = &partition->copies;
+    return copies->is_closed ? clock_mono_us() / 1000 < copies->waits_ms
+                             : !copies->is_powerless && partition_lease_is_over(partition);
+}
+
 bool leader_waits(const struct call *call)
 {
-    const struct partition *partition = call->partition;
-    if (!partition->copies.is_closed || clock_mono_us() / 1000 >= partition->copies.waits_ms)
+    if (!may_wait(call->partition))
         return false; /* nearly always, and before the flags of a script are looked up */
     uint32_t flags = effective_flags(call);
     return uses_data(call, flags) && !reads_old_data(call, flags);

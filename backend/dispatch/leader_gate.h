@@ -2,7 +2,8 @@
  * leader_gate.h - a copy that does not lead refuses commands for data, and sends clients to the leader.
  *
  *   PING, INFO, CONFIG …                                              run here
- *   after a start, while no leader is known                           wait, so that clients see no error when the leader starts again
+ *   after a start or a lost leadership, while no leader is known      wait, so that clients see no error when a copy leads soon
+ *   it leads, and its lease is over (partition_lease_is_over)         wait, until it leads again, or knows that it does not
  *   GET, KEYS, EVAL_RO … after READONLY, with replica-reads = stale   read here, from data that may be old
  *   else   a client, the command has a key                            MOVED slot leader
  *          a client, the command writes                               READONLY …
@@ -12,7 +13,8 @@
 
 #include "backend/context/call.h"
 
-/* While partition_copies.is_closed. False: the request was refused, and the error was replied. */
+/* While partition_copies.is_closed or is_powerless. False: the request was refused, and the error was replied. */
 bool leader_gate(struct call *call);
-/* Must the request, which passed the gate, wait until the leader is known? */
+/* Must the request, which passed the gate, wait until the leader is known? Compares the lease with a clock: nothing of the request may have
+ * run before. */
 bool leader_waits(const struct call *call);

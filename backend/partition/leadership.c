@@ -1,10 +1,12 @@
 #include "backend/partition/leadership.h"
 
 #include "backend/context/partition.h"
+#include "backend/dispatch/blocking.h"
 #include "backend/partition/founding.h"
 #include "backend/partition/leader_push.h"
 #include "backend/partition/replica_apply.h"
 #include "backend/partition/shards.h"
+#include "backend/partition/step_down.h"
 #include "backend/partition/voted_commit.h"
 #include "backend/session/pause.h"
 #include "backend/slots/peering.h"
@@ -16,15 +18,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { WAITS_MS = 4000 }; /* less than the proxies wait for a reply */
+enum {
+    WAITS_MS = 4000, /* less than the proxies wait for a reply */
+    LEASE_MS = 2,    /* between two looks at a lease that is over */
+};
 
 struct leadership {
     struct replica_apply *apply; /* NULL: it was stopped */
     struct replica_role role;    /* the last one */
     bool must_take_over; /* the role is NONE or SERVING, and what it needs is not all added yet */
+    bool has_votes;      /* another copy may be elected */
+    struct timer *lease; /* runs while the lease is over */
+    bool is_waiting;     /* it does */
 };
 
-static void end_process(const struct partition *partition, const char *why)
+void leadership_end_process(const struct partition *partition, const char *why)
 {
     log_event(LOG_ERROR, "leadership_lost", "partition=%u term=%" PRIu64 " reason=\"%s\"",
               partition->index, partition->copies.term, why);
@@ -54,7 +62,66 @@ static void end_following(struct partition *partition)
     commit_set_following(partition->commit, false);
     partition->copies.is_following = partition->copies.may_read = false;
     if (!partition->copies.read_anew(partition))
-        end_process(partition, "rows of the partition cannot be read");
+        leadership_end_process(partition, "rows of the partition cannot be read");
+}
+
+/* Stale reads: not before the rows of each record that the tables may have are all there. */
+static void show_old_data(struct partition *partition)
+{
+    struct partition_copies *copies = &partition->copies;
+    copies->may_read =
+        copies->is_following && is_copying(copies->leadership->role.phase) &&
+        storage_committed(partition->storage) >= storage_whole_at(partition->storage);
+}
+
+/* ---- the lease --------------------------------------------------------------------------------- */
+
+static void wait_from_now(struct partition *partition)
+{
+    partition->copies.waits_ms = clock_mono_us() / 1000 + WAITS_MS;
+}
+
+static void stop_waiting_for_lease(struct leadership *leadership)
+{
+    leadership->is_waiting = false;
+    timer_stop(leadership->lease);
+}
+
+/* Requests that have waited for the lease run; or, after WAITS_MS, are refused. */
+static void look_at_lease(void *owner)
+{
+    struct partition *partition = owner;
+    struct partition_copies *copies = &partition->copies;
+    bool is_over = partition_lease_is_over(partition);
+    if (partition->running.aside || partition->running.busy_error)
+        return;
+    if (!is_over)
+        stop_waiting_for_lease(copies->leadership);
+    bool was_powerless = copies->is_powerless;
+    copies->is_powerless = is_over && clock_mono_us() / 1000 >= copies->waits_ms;
+    if (is_over && copies->is_powerless == was_powerless)
+        return;
+    partition_resume(partition);
+    blocking_resume(partition->watchers.blocking);
+}
+
+static void wait_for_lease(struct partition *partition)
+{
+    struct leadership *leadership = partition->copies.leadership;
+    if (leadership->is_waiting)
+        return;
+    leadership->is_waiting = true;
+    timer_start(leadership->lease, LEASE_MS, LEASE_MS);
+}
+
+static void tick_lease(struct partition *partition)
+{
+    if (partition->copies.is_closed || !partition->copies.lease_us)
+        return;
+    if (partition_lease_is_over(partition))
+        wait_for_lease(partition);
+    else
+        wait_from_now(partition);
 }
 
 /* ---- leading ----------------------------------------------------------------------------------- */
@@ -65,11 +132,15 @@ static void begin_serving(struct partition *partition)
     uint64_t term = leadership->role.term;
     end_following(partition);
     voted_commit_begin(partition);
+    wait_from_now(partition);
+    if (leadership->has_votes && partition->copies.replica)
+        partition->copies.lease_us = replica_lease(partition->copies.replica);
     partition->copies.is_closed = false;
     if (!shards_reload(partition)) /* moves and transactions go on, and write */
-        end_process(partition, "rows of the partition cannot be read");
+        leadership_end_process(partition, "rows of the partition cannot be read");
     if (partition->copies.replica)
         replica_serves(partition->copies.replica, term);
+    tick_lease(partition);
     log_event(LOG_WARN, "leadership_taken", "partition=%u term=%" PRIu64 " batches=%" PRIu64,
               partition->index, term, storage_committed(partition->storage));
     peering_configure(partition);
@@ -121,6 +192,7 @@ static void take_over_when_done(struct partition *partition)
 /* replica_apply_fn */
 static void on_step(struct partition *partition)
 {
+    show_old_data(partition);
     if (partition->copies.replica)
         replica_applied(partition->copies.replica, storage_committed(partition->storage));
     take_over_when_done(partition);
@@ -135,6 +207,19 @@ static bool may_lead_soon(const struct replica_role *role)
            (role->phase == REPLICA_PHASE_FOLLOWING && !role->leader_address[0]);
 }
 
+/* The partition's own term is the one of its open batch: a batch of another term would be made of rows that were read in this one. */
+static void lose_leadership(struct partition *partition)
+{
+    struct leadership *leadership = partition->copies.leadership;
+    if (!leadership->has_votes || commit_is_writing(partition->commit))
+        leadership_end_process(partition, "this copy has another role now");
+    log_event(LOG_WARN, "leadership_given_up", "partition=%u term=%" PRIu64 " batches=%" PRIu64,
+              partition->index, partition->copies.term, storage_committed(partition->storage));
+    stop_waiting_for_lease(leadership);
+    step_down(partition);
+    wait_from_now(partition);
+}
+
 void leadership_role(void *owner, const struct replica_role *role)
 {
     struct partition *partition = owner;
@@ -145,7 +230,7 @@ void leadership_role(void *owner, const struct replica_role *role)
         return;
     if (!partition->copies.is_closed &&
         (role->phase != REPLICA_PHASE_SERVING || role->term != partition->copies.term))
-        end_process(partition, "this copy has another role now");
+        lose_leadership(partition);
     leadership->role = *role;
     leadership->must_take_over = is_written_here;
     partition->copies.term = role->term;
@@ -156,7 +241,7 @@ void leadership_role(void *owner, const struct replica_role *role)
         return;
     if (!is_written_here || role->phase == REPLICA_PHASE_SERVING)
         start_following(partition);
-    partition->copies.may_read = partition->copies.is_following && is_copying(role->phase);
+    show_old_data(partition);
     if (!may_lead_soon(role))
         partition->copies.waits_ms = 0;
     take_over_when_done(partition);
@@ -178,13 +263,17 @@ void leadership_tick(struct partition *partition)
     if (!partition->copies.leadership || !partition->copies.leadership->apply)
         return;
     replica_apply_tick(partition->copies.leadership->apply);
+    show_old_data(partition);
+    tick_lease(partition);
     take_over_when_done(partition);
 }
 
+/* Also at the end, when the write buffers are applied and `leadership` is freed. */
 void leadership_has_room(struct partition *partition)
 {
-    if (partition->copies.is_following && partition->copies.leadership->apply)
-        replica_apply_go_on(partition->copies.leadership->apply);
+    const struct leadership *leadership = partition->copies.leadership;
+    if (partition->copies.is_following && leadership && leadership->apply)
+        replica_apply_go_on(leadership->apply);
 }
 
 void leadership_logged(struct partition *partition, uint64_t ticket, uint64_t index)
@@ -210,13 +299,19 @@ void leadership_new(struct partition *partition)
     struct leadership *leadership = calloc(1, sizeof *leadership);
     CHECK(leadership);
     leadership->apply = replica_apply_new(partition, on_step);
+    leadership->lease = timer_new(partition->loop, look_at_lease, partition);
     partition->copies.leadership = leadership;
     partition->copies.leader = leadership->role.leader_address;
     partition->copies.is_closed = true;
-    partition->copies.waits_ms = clock_mono_us() / 1000 + WAITS_MS;
+    wait_from_now(partition);
     shards_forget(partition);
     if (storage_is_replicated(partition->storage))
         start_following(partition);
+}
+
+void leadership_use_votes(struct partition *partition)
+{
+    partition->copies.leadership->has_votes = true;
 }
 
 void leadership_stop(struct partition *partition, void (*on_stopped)(void *owner), void *owner)
@@ -225,6 +320,7 @@ void leadership_stop(struct partition *partition, void (*on_stopped)(void *owner
     if (copies->leadership) {
         replica_apply_free(copies->leadership->apply);
         copies->leadership->apply = NULL;
+        stop_waiting_for_lease(copies->leadership);
     }
     if (copies->replica)
         replica_stop(copies->replica, on_stopped, owner);
@@ -237,8 +333,10 @@ void leadership_free(struct partition *partition)
     struct partition_copies *copies = &partition->copies;
     if (!copies->leadership)
         return;
+    copies->lease_us = NULL;
     replica_free(copies->replica);
     replica_apply_free(copies->leadership->apply);
+    timer_free(copies->leadership->lease);
     free(copies->leadership);
     copies->leadership = NULL;
     copies->replica = NULL;

@@ -7,6 +7,7 @@
 #include "backend/dispatch/bounce.h"
 #include "backend/keyspace/lock_waiter.h"
 #include "backend/partition/stopping.h"
+#include "backend/peer/peer_set.h"
 #include "backend/session/limits.h"
 #include "backend/session/pubsub.h"
 #include "backend/slots/key_arrival.h"
@@ -33,7 +34,8 @@ static void tick_shards(void *owner)
     struct partition *partition = owner;
     uint64_t now_ms = loop_mono_ms(partition->loop);
     uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
-    if (partition->running.busy_error || partition->copies.is_closed)
+    if (partition->running.busy_error || partition->copies.is_closed ||
+        partition_lease_is_over(partition))
         return; /* the data must not change during a slow script */
     slot_owners_tick(partition->shards.owners);
     peering_tick(partition);
@@ -95,11 +97,29 @@ void shards_free(struct partition *partition)
 
 void shards_forget(struct partition *partition)
 {
+    coordinator_drop(partition->shards.coordinator);
+    participant_drop(partition->shards.participant);
+}
+
+void shards_drop(struct partition *partition)
+{
     struct partition_shards *shards = &partition->shards;
-    participant_free(shards->participant);
-    coordinator_free(shards->coordinator);
-    shards->coordinator = coordinator_new(partition);
-    shards->participant = participant_new(partition);
+    if (shards->peers)
+        peer_set_cut(shards->peers);
+    shards_forget(partition);
+    stray_moves_load(shards->strays.moves);
+    key_arrivals_load(shards->strays.arrivals);
+}
+
+/* The requests that end with the links are those of parts that stay: they hear that the connection broke. */
+void shards_renew(struct partition *partition)
+{
+    struct partition_shards *shards = &partition->shards;
+    slot_moves_free(shards->moves);
+    shards->moves = slot_moves_new(partition);
+    shards->is_held = false;
+    if (shards->peers)
+        peer_set_close(shards->peers);
 }
 
 bool shards_reload_slots(struct partition *partition)

@@ -525,16 +525,21 @@ struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
     return link;
 }
 
-void peer_link_free(struct peer_link *link)
+void peer_link_cut(struct peer_link *link)
 {
     if (link->state == PEER_LINK_UP)
         metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
     cell_set(link->cell, LINK_IS_UP, 0);
-    cell_set(link->cell, LINK_COUNT, 0);
-    link->state = PEER_LINK_DOWN; /* on_reply may try to send again */
+    link->state = PEER_LINK_DOWN;
     if (link->stream)
         stream_abort(link->stream);
     link->stream = NULL;
+}
+
+void peer_link_free(struct peer_link *link)
+{
+    peer_link_cut(link); /* first: on_reply may try to send again */
+    cell_set(link->cell, LINK_COUNT, 0);
     lose_requests(link);
     list_remove(&link->link);
     *link->self->listeners -= link->listens;

@@ -170,6 +170,9 @@ struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
                                 const char *address, const char *label);
 /* Ends outstanding requests with PEER_LOST and closes the connection. */
 void peer_link_free(struct peer_link *link);
+/* Closes the connection: nothing is sent or heard any more. Requests stay outstanding until they are cancelled, or the link is freed, which
+ * comes next. */
+void peer_link_cut(struct peer_link *link);
 /* Connects, sends STATUS and detects silence; to be called several times in each ping_ms. */
 void peer_link_tick(struct peer_link *link);
 

@@ -157,6 +157,16 @@ static void drop_incoming(struct peer_set *peers)
         peer_incoming_free(container_of(peers->incoming.next, struct peer_incoming, link));
 }
 
+void peer_set_cut(struct peer_set *peers)
+{
+    peer_set_stop_accepting(peers);
+    timer_free(peers->tick);
+    peers->tick = NULL;
+    for (struct list *link = peers->links.next; link != &peers->links; link = link->next)
+        peer_link_cut(container_of(link, struct peer_link, link));
+    drop_incoming(peers);
+}
+
 void peer_set_free(struct peer_set *peers)
 {
     if (!peers)

@@ -68,6 +68,9 @@ struct peer_host {
 struct peer_set *peer_set_new(const struct peer_host *host);
 /* NULL is allowed. */
 void peer_set_free(struct peer_set *peers);
+/* Closes all connections, without a message: nothing is sent, heard or connected any more. Requests to other shards stay outstanding until
+ * they are cancelled, or end with peer_set_close or peer_set_free, which comes next; theirs are abandoned. */
+void peer_set_cut(struct peer_set *peers);
 /* Puts a map and options into force; everything is copied or referenced. */
 void peer_set_configure(struct peer_set *peers, const struct peer_config *config);
 /* The partition does not lead its shard any more: ends all links, which loses their requests, and connections, and accepts no more, until

@@ -432,6 +432,11 @@ bool replica_has_committed(const struct replica *replica, uint64_t term, uint64_
            atomic_load(&replica->shown.served_term) == term;
 }
 
+const _Atomic uint64_t *replica_lease(const struct replica *replica)
+{
+    return &replica->shown.lease_us;
+}
+
 void replica_take_stream(struct replica *replica, struct stream *stream,
                          const struct peer_identity *peer)
 {

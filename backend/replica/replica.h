@@ -142,6 +142,8 @@ void replica_hand_over(struct replica *replica, const char *address);
 bool replica_may_serve(const struct replica *replica, uint64_t now_us);
 /* Does this copy serve in this term, and is the record with this index committed? Any thread; on_committed may come later. */
 bool replica_has_committed(const struct replica *replica, uint64_t term, uint64_t index);
+/* The word that it reads: the time until which commands may be served, 0: none may. Valid until replica_free. */
+const _Atomic uint64_t *replica_lease(const struct replica *replica);
 /* Checks the words of SCREE REPLICA, with which another copy connects; else *error is an error reply without its '-'. */
 bool replica_admit(const struct replica *replica, struct bytes protocol, struct bytes shard,
                    struct bytes identity, struct peer_identity *peer, const char **error);

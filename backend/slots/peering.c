@@ -42,11 +42,16 @@ static peer_handle_fn *const handlers_of_kinds[UINT8_MAX + 1] = {
 #undef MESSAGE_COPY
 };
 
-/* peer_requests.handle */
+/* peer_requests.handle. What a leader that may have a successor says could be wrong: that it has no decision, or that a transaction had
+ * its locks until now. So the connection is closed, as if the process had ended. */
 static struct refusal handle_request(void *owner, struct peer_incoming *incoming,
                                      const struct peer_frame *frame)
 {
     struct partition *partition = owner;
+    if (partition_lease_is_over(partition)) {
+        incoming->is_broken = true;
+        return NO_REFUSAL;
+    }
     struct refusal refusal = peer_message_refuse(incoming, frame, partition->running.busy_error);
     if (!refusal.code)
         handlers_of_kinds[frame->kind](partition, incoming, frame);

@@ -246,7 +246,9 @@ static void step_moves(void *owner)
 {
     struct slot_moves *moves = owner;
     struct list *next;
-    if (moves->host.partition->running.busy_error || moves->host.partition->thread.is_stopping)
+    const struct partition *partition = moves->host.partition;
+    if (partition->running.busy_error || partition->thread.is_stopping ||
+        partition_lease_is_over(partition))
         return;
     fill_move_allowances(moves);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = next) {

@@ -137,7 +137,8 @@ void stray_moves_free(struct stray_moves *strays)
 
 void stray_moves_load(struct stray_moves *strays)
 {
-    end_strays(strays, "failed", "a batch could not be written: give the command again");
+    end_strays(strays, "failed",
+               "a batch was lost, or another copy of the shard leads: give the command again");
 }
 
 void stray_moves_stop(struct stray_moves *strays, const char *reason)
@@ -589,9 +590,9 @@ static bool may_step(const struct stray_moves *strays)
 {
     const struct partition *partition = strays->partition;
     return strays->is_running && !partition->running.busy_error && !partition->thread.is_stopping &&
-           !partition->pause.is_held && !partition_is_full(partition) &&
-           !commit_is_failed(partition->commit, NULL) && strays->allowance > 0 &&
-           strays_now_ms(strays) >= strays->retry_ms;
+           !partition_lease_is_over(partition) && !partition->pause.is_held &&
+           !partition_is_full(partition) && !commit_is_failed(partition->commit, NULL) &&
+           strays->allowance > 0 && strays_now_ms(strays) >= strays->retry_ms;
 }
 
 /* Reads strays into the page until it is closed. */

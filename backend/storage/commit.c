@@ -455,6 +455,11 @@ void commit_set_following(struct commit *commit, bool is_following)
     tell_age(commit);
 }
 
+bool commit_is_writing(const struct commit *commit)
+{
+    return commit->state == COMMIT_WRITING && !commit->current.has_log;
+}
+
 /* The wall clock of the leader that made the record; 0: it cannot be read. */
 static uint64_t origin_ms_of(struct bytes record)
 {

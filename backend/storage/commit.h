@@ -87,6 +87,8 @@ uint64_t commit_step_down(struct commit *commit);
  * flight, and the open one is empty. While it follows: commit_is_failed, with commit_error ERR_READONLY; there is neither a retry nor a
  * recovery; a batch that something opens all the same ends the process. */
 void commit_set_following(struct commit *commit, bool is_following);
+/* Does the commit thread write a batch to the WAL? Then commit_step_down would have to wait for the disk. */
+bool commit_is_writing(const struct commit *commit);
 /* While it follows: adds the committed record with this index, which is durable here and follows the last committed one, and commits it.
  * Not while commit_is_full. OK, or the error with which applying failed before, or ERR_STORE: the record cannot be read; commit_is_failed
  * has the reason, and the record was not added. Not while a command runs. */

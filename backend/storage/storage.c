@@ -42,6 +42,7 @@ struct storage {
     uint64_t wal_bytes_max;
     _Atomic uint64_t committed; /* index of the last committed batch */
     _Atomic uint64_t applied;   /* of the last batch in RocksDB's memtables */
+    _Atomic uint64_t whole_at;  /* storage_whole_at */
     _Atomic uint64_t filed;     /* of the last batch in its files: the WAL up to it is not needed */
     /* shared: flush and checkpoint; exclusive: the database was reopened and has not all rows yet */
     pthread_rwlock_t lock;
@@ -87,6 +88,8 @@ int storage_truncate(struct storage *storage, uint64_t after, char *error, size_
                        storage_committed(storage));
         return ERR_STORE;
     }
+    if (after < atomic_load(&storage->whole_at))
+        atomic_store(&storage->whole_at, after);
     pthread_mutex_lock(&storage->trim_lock);
     int err = wal_truncate(storage->wal, after, error, size);
     pthread_mutex_unlock(&storage->trim_lock);
@@ -112,6 +115,11 @@ void storage_commit(struct storage *storage, uint64_t index)
 uint64_t storage_committed(const struct storage *storage)
 {
     return atomic_load(&storage->committed);
+}
+
+uint64_t storage_whole_at(const struct storage *storage)
+{
+    return atomic_load(&storage->whole_at);
 }
 
 /* Makes logging possible again after a failure. */
@@ -526,8 +534,10 @@ struct storage *storage_open(struct store_env *env, const struct store_options *
     storage->is_replicated = is_of_group(storage);
     storage_commit(storage, wal_committed_at(options->path));
     storage->is_copy = storage_committed(storage) > 0;
-    if (open_storage_wal(storage, error, size) == OK)
+    if (open_storage_wal(storage, error, size) == OK) {
+        atomic_store(&storage->whole_at, wal_last(storage->wal));
         return storage;
+    }
     storage_free(storage);
     return NULL;
 }

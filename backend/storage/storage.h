@@ -75,6 +75,9 @@ int storage_sync_upto(struct storage *storage, uint64_t index, char *error, size
 void storage_commit(struct storage *storage, uint64_t index);
 /* Index of the newest committed batch, as storage_commit or a replay of the WAL has found it; 0: none. */
 uint64_t storage_committed(const struct storage *storage);
+/* The tables may have some rows of batches up to this one, since the start: the end of the WAL then, or where it was cut since. Before as
+ * many are committed, a reader could see a part of a batch. Any thread. */
+uint64_t storage_whole_at(const struct storage *storage);
 /* All rows of batches up to this one are in the tables. */
 void storage_applied(struct storage *storage, uint64_t index);
 /* storage_log, then store_apply; for callers without a commit thread. A store that is one of several copies is refused with ERR_STORE:

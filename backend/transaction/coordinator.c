@@ -171,12 +171,17 @@ struct coordinator *coordinator_new(struct partition *partition)
     return coordinator;
 }
 
+void coordinator_drop(struct coordinator *coordinator)
+{
+    while (!list_empty(&coordinator->all))
+        coordinated_free(coordinated_at(coordinator->all.next));
+}
+
 void coordinator_free(struct coordinator *coordinator)
 {
     if (!coordinator)
         return;
-    while (!list_empty(&coordinator->all))
-        coordinated_free(coordinated_at(coordinator->all.next));
+    coordinator_drop(coordinator);
     fair_queue_fini(&coordinator->grants);
     free(coordinator);
 }

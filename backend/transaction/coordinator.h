@@ -59,6 +59,8 @@ struct coordinated; /* a transaction */
 struct coordinator *coordinator_new(struct partition *partition);
 /* NULL is allowed. */
 void coordinator_free(struct coordinator *coordinator);
+/* Forgets all transactions, without a message: another copy of the shard leads, and has the decisions. Numbers are not used again. */
+void coordinator_drop(struct coordinator *coordinator);
 /* Reads decisions from the store; APPLY is then sent to their participants. False: they cannot be read. */
 bool coordinator_load(struct coordinator *coordinator);
 /* After a failed batch: ends the transactions that are not decided, and reads decisions whose deletion was rolled back.

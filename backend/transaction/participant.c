@@ -222,6 +222,12 @@ void participant_free(struct participant *participant)
     free(participant);
 }
 
+void participant_drop(struct participant *participant)
+{
+    end_all(participant, NO_REFUSAL);
+    forced_clear(participant->forced);
+}
+
 static void on_part_rows(struct retry *retry)
 {
     struct part *part = container_of(retry, struct part, rows);

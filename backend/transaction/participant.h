@@ -35,6 +35,9 @@ struct participant; /* all of a partition */
 struct participant *participant_new(struct partition *partition);
 /* NULL is allowed. */
 void participant_free(struct participant *participant);
+/* Forgets all transactions and their locks: another copy of the shard leads, and has what is prepared. The connections of their
+ * coordinators have ended, so no message leaves. */
+void participant_drop(struct participant *participant);
 /* Reads prepared transactions from the store and locks their keys; also after a failed batch. False: they cannot be
  * read. */
 bool participant_load(struct participant *participant);

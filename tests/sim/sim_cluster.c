@@ -13,6 +13,7 @@
 #include "shared/check.h"
 #include "shared/net/worker.h"
 #include "tests/sim/sim_audit.h"
+#include "tests/sim/sim_leader.h"
 #include "tests/sim/sim_world.h"
 #include "tests/sim/storage_mem.h"
 
@@ -252,6 +253,8 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     seat->partition->listeners.tcp = listen_on(seat, shard->addresses[0]);
     seat->partition->listeners.unix_socket = listen_on(seat, shard->addresses[1]);
     seat->partition->listeners.port = SIM_PORT + (int)index;
+    if (cluster->plan.has_leaders)
+        sim_leader_begin(seat->partition);
     if (cluster->map)
         peering_configure(seat->partition);
     if (!cluster->plan.has_portions)

@@ -57,6 +57,7 @@ struct sim_plan {
     uint64_t migration_rate; /* bytes a second; 0: no limit */
     bool has_one_grant;      /* one transaction may borrow much at a time */
     bool has_short_output;   /* peer-output-limit is 256kb */
+    bool has_leaders;        /* partitions lead, as one of several copies (sim_leader.h) */
     bool has_portions;       /* payloads of transactions are sent in small portions (portion.h) */
 };
 

@@ -24,6 +24,7 @@
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
+#include "tests/sim/sim_leader.h"
 #include "tests/sim/sim_seeds.h"
 #include "tests/sim/sim_strays.h"
 #include "tests/sim/sim_teller.h"
@@ -89,12 +90,14 @@ struct world {
     uint64_t reload_us[SHARDS]; /* when a backend gets the newest map; 0: it has it */
     uint64_t go_on_us[SHARDS];  /* when cancelled moves go on; 0: nothing was cancelled */
     bool was_cancelled[SHARDS];
-    bool was_forced;   /* an operator has ended a transaction */
-    bool has_differed; /* … in another way than its deciding shard */
-    bool has_moves;    /* slots move */
-    bool has_two_maps; /* the second comes while the shards claim their first slots */
-    bool is_prompt;    /* nothing else happens, and a freeze has no limit */
-    bool has_strays;   /* keys lie at shards that do not own their slots */
+    bool has_leaders;         /* shards have several copies, and another one leads at times */
+    uint64_t lead_us[SHARDS]; /* when the shard leads again; 0: it does */
+    bool was_forced;          /* an operator has ended a transaction */
+    bool has_differed;        /* … in another way than its deciding shard */
+    bool has_moves;           /* slots move */
+    bool has_two_maps;        /* the second comes while the shards claim their first slots */
+    bool is_prompt;           /* nothing else happens, and a freeze has no limit */
+    bool has_strays;          /* keys lie at shards that do not own their slots */
     struct sim_strays strays;
     uint64_t moved;                      /* number of moves of ranges so far */
     uint64_t epochs[SHARDS][SIM_RANGES]; /* of the shards' records */
@@ -632,8 +635,29 @@ static void make_fault(enum fault fault)
     }
 }
 
+static void lose_leader(unsigned which)
+{
+    if (world.cluster.backends[which].state != SIM_UP || !sim_leader_lose(partition_of(which)))
+        return;
+    say("another copy leads", which);
+    world.lead_us[which] = sim_now_us() + sim_random(sim_random(2) ? 20000 : DOWN_US_MAX);
+}
+
+static void lead_again(bool at_once)
+{
+    for (unsigned i = 0; i < SHARDS; i++) {
+        if (!world.lead_us[i] || (!at_once && world.lead_us[i] > sim_now_us()))
+            continue;
+        say("leads again", i);
+        if (world.cluster.backends[i].state == SIM_UP)
+            sim_leader_take(partition_of(i));
+        world.lead_us[i] = 0;
+    }
+}
+
 static void come_back(bool at_once)
 {
+    lead_again(at_once);
     for (unsigned i = 0; i < SHARDS; i++) {
         if (!world.up_us[i] || (!at_once && world.up_us[i] > sim_now_us()))
             continue;
@@ -653,6 +677,8 @@ static void chance_of_fault(void)
     if (world.has_strays && sim_random(STRAYS_EVERY) == 0)
         sim_strays_add(&world.strays);
     sim_strays_tend(&world.strays, false);
+    if (world.has_leaders && sim_random(8) == 0)
+        lose_leader((unsigned)sim_random(SHARDS));
     if (world.faults & 1u << FAULT_FORCE && world.fault_ppm && sim_random(8) == 0)
         force_transaction((unsigned)sim_random(SHARDS));
     if (!sim_chance(world.fault_ppm))
@@ -767,6 +793,7 @@ static void start_cluster(unsigned proxies, enum durability durability)
                             .has_portions = !world.is_prompt && sim_random(2),
                             .transaction_timeout_ms =
                                 sim_random(2) && !is_about_waits() ? 4000 : NEVER_MS};
+    plan.has_leaders = world.has_leaders;
     plan.has_short_output = !plan.migration_rate && sim_random(2);
     sim_cluster_start(&world.cluster, &plan);
     sim_bank_init(&world.bank, &world.cluster, durability != DURABILITY_ALWAYS,
@@ -842,9 +869,16 @@ static void run_schedule(void)
     bool must_fail = is_about_lost_sources() || is_about_strays();
     world.has_moves = (sim_random(2) && !is_about_waits()) || must_fail || is_about_ranges();
     world.is_prompt = (world.has_moves && sim_random(3) == 0 && !must_fail) || is_about_ranges();
+    world.has_leaders &= !world.is_prompt && !is_about_waits();
     start_cluster((unsigned)sim_random(SIM_PROXIES_MAX),
-                  sim_random(4) || is_about_waits() ? DURABILITY_ALWAYS : DURABILITY_EVERYSEC);
+                  sim_random(4) || is_about_waits() || world.has_leaders ? DURABILITY_ALWAYS
+                                                                         : DURABILITY_EVERYSEC);
     draw_faults();
+    if (world.has_leaders) {
+        world.faults = world.faults == 1u << FAULT_DISK ? 1u << FAULT_CRASH
+                                                        : world.faults & ~(1u << FAULT_DISK);
+        world.bank.may_fail = true;
+    }
     if (world.has_moves) {
         world.faults = sim_random(2) ? world.faults | 1u << FAULT_MOVE : 1u << FAULT_MOVE;
         world.fault_ppm += sim_random(2) ? 20000 : 200000;
@@ -1064,6 +1098,7 @@ static void run_world(struct sim_result *result)
     world.victim = point / PERSISTS_MAX % VICTIMS;
     world.persists = 1 + point % PERSISTS_MAX;
     world.has_two_maps = !is_point && result->seed % 4 == 0;
+    world.has_leaders = !is_point && result->seed % 8 == 5;
     if (is_point)
         run_to_point(run);
     else
