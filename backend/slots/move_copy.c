@@ -51,6 +51,7 @@ void move_copy_begin(struct move_source *move)
     uint64_t from = storage_logged(partition->storage) + 1;
     move_copy_end(move);
     move->copy.cursor = wal_cursor_new(storage_wal(partition->storage), from);
+    move->copy.read = from - 1;
     if (!move->copy.cursor) {
         move_source_abort(move, "the log cannot be read");
         return;
@@ -196,7 +197,13 @@ static bool page_add_batch(struct move_source *move, struct bytes batch)
     return result == EFFECTS_END;
 }
 
-/* Fills the page with effects of batches. *is_all: all that are logged so far were read. False: the move was given up. */
+/* The log of a group of copies may have a batch that is not on enough of them, and may be replaced. */
+static bool has_read_committed(const struct move_source *move)
+{
+    return move->copy.read >= storage_committed(move->host->partition->storage);
+}
+
+/* Fills the page with effects of batches. *is_all: all that are committed so far were read. False: the move was given up. */
 static bool fill_with_effects(struct move_source *move, bool *is_all)
 {
     char error[256] = "";
@@ -204,9 +211,10 @@ static bool fill_with_effects(struct move_source *move, bool *is_all)
     uint64_t end_us = clock_mono_us() + READ_US;
     *is_all = false;
     while (!is_page_full(move) && read < READ_BYTES && clock_mono_us() < end_us) {
-        uint64_t index;
         struct bytes batch;
-        int err = wal_cursor_next(move->copy.cursor, &index, &batch, error, sizeof error);
+        int err = has_read_committed(move) ? ERR_NOT_FOUND
+                                           : wal_cursor_next(move->copy.cursor, &move->copy.read,
+                                                             &batch, error, sizeof error);
         *is_all = err == ERR_NOT_FOUND;
         if (*is_all)
             return true;

@@ -96,6 +96,7 @@ struct move_host {
 struct move_copy {
     struct slot_rows *rows;
     struct wal_cursor *cursor; /* of the batches since the begin */
+    uint64_t read;             /* index of the last batch that it has read */
     /* being filled, or being sent: it has at least a row, however long that is */
     struct effects *page;
     bool is_closed;     /* the page is being sent, part by part */
