@@ -254,7 +254,7 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     seat->partition->listeners.unix_socket = listen_on(seat, shard->addresses[1]);
     seat->partition->listeners.port = SIM_PORT + (int)index;
     if (cluster->plan.has_leaders)
-        sim_leader_begin(seat->partition);
+        seat->leader = sim_leader_new(seat->partition);
     if (cluster->map)
         peering_configure(seat->partition);
     if (!cluster->plan.has_portions)
@@ -298,6 +298,7 @@ void sim_backend_reload(struct sim_backend *backend)
 static void backend_bury(struct sim_backend *backend)
 {
     for (unsigned i = 0; i < backend->cluster->plan.partitions; i++) {
+        sim_leader_free(backend->seats[i].leader);
         partition_free(backend->seats[i].partition);
         loop_free(backend->seats[i].loop);
     }

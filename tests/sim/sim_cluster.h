@@ -33,6 +33,7 @@ struct partition;
 struct proxy;
 struct process;
 struct sim_cluster;
+struct sim_leader;
 struct store_env;
 
 enum sim_state { SIM_DOWN, SIM_UP, SIM_STOPPING };
@@ -77,6 +78,7 @@ struct sim_shard {
 struct sim_seat {
     struct loop *loop;
     struct partition *partition;
+    struct sim_leader *leader; /* NULL: the shard has one copy */
     bool has_stopped;
 };
 

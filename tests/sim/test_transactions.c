@@ -637,7 +637,8 @@ static void make_fault(enum fault fault)
 
 static void lose_leader(unsigned which)
 {
-    if (world.cluster.backends[which].state != SIM_UP || !sim_leader_lose(partition_of(which)))
+    if (world.cluster.backends[which].state != SIM_UP ||
+        !sim_leader_lose(world.cluster.backends[which].seats[0].leader))
         return;
     say("another copy leads", which);
     world.lead_us[which] = sim_now_us() + sim_random(sim_random(2) ? 20000 : DOWN_US_MAX);
@@ -650,7 +651,7 @@ static void lead_again(bool at_once)
             continue;
         say("leads again", i);
         if (world.cluster.backends[i].state == SIM_UP)
-            sim_leader_take(partition_of(i));
+            sim_leader_take(world.cluster.backends[i].seats[0].leader);
         world.lead_us[i] = 0;
     }
 }
