@@ -189,18 +189,14 @@ bool founding_begin(struct partition *partition, const struct founding_options *
                        partition->name);
         return false;
     }
-    if (partition->snapshot->config.replicas == REPLICAS_VOTERS) {
-        (void)snprintf(error, size,
-                       "%s: replicas = voters: this release has groups of one voter only",
-                       partition->name);
-        return false;
-    }
     struct founding *founding = calloc(1, sizeof *founding);
     CHECK(founding);
     founding->options = *options;
     partition->copies.founding = founding;
     cell_set(partition->metrics.cell, PARTITION_COPY_IS_IDLE, 1);
     leadership_new(partition);
+    if (partition->snapshot->config.replicas == REPLICAS_VOTERS)
+        leadership_use_votes(partition);
     partition->copies.replica = make_replica(partition, error, size);
     if (partition->copies.replica)
         founding_configure(partition);

@@ -216,6 +216,7 @@ static void lose_leadership(struct partition *partition)
     log_event(LOG_WARN, "leadership_given_up", "partition=%u term=%" PRIu64 " batches=%" PRIu64,
               partition->index, partition->copies.term, storage_committed(partition->storage));
     stop_waiting_for_lease(leadership);
+    partition->copies.leader = ""; /* it was this copy */
     step_down(partition);
     wait_from_now(partition);
 }

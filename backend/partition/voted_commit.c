@@ -1,7 +1,7 @@
 #include "backend/partition/voted_commit.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/format/members_row.h"
 #include "backend/peer/message.h"
 #include "backend/replica/replica.h"
 #include "shared/error.h"
@@ -12,7 +12,7 @@
  * be read. */
 enum { ROOM_BYTES = 32 << 20 };
 
-static int check_room(const struct partition *partition, size_t bytes, char *error, size_t size)
+static int check_log_room(const struct partition *partition, size_t bytes, char *error, size_t size)
 {
     if (storage_figure(partition->storage, "disk_free_bytes") >= ROOM_BYTES + bytes)
         return OK;
@@ -29,7 +29,7 @@ static int append_voted(void *owner, struct bytes record, char *error, size_t si
                        record.len);
         return ERR_STORE;
     }
-    int err = check_room(partition, record.len, error, size);
+    int err = check_log_room(partition, record.len, error, size);
     if (err == OK)
         replica_append(partition->copies.replica, record);
     return err;
@@ -38,7 +38,7 @@ static int append_voted(void *owner, struct bytes record, char *error, size_t si
 /* commit_log.may_append */
 static int may_append(void *owner, char *error, size_t size)
 {
-    return check_room(owner, 0, error, size);
+    return check_log_room(owner, 0, error, size);
 }
 
 /* commit_log.has_committed */
@@ -48,26 +48,9 @@ static bool has_committed(void *owner, uint64_t index, uint64_t term)
     return replica_has_committed(partition->copies.replica, term, index);
 }
 
-static unsigned voters_in(struct bytes row)
+static bool is_voted(const struct partition *partition)
 {
-    struct members members;
-    unsigned voters = 0;
-    if (!members_row_read(row, &members))
-        return 0;
-    for (unsigned i = 0; i < members.count; i++)
-        voters += members.list[i].kind == MEMBER_VOTER;
-    return voters;
-}
-
-/* The row 'g' is of the newest record of the members, since all of the log is added. */
-static bool has_voters(const struct partition *partition)
-{
-    struct slice row;
-    if (overlay_get(partition->overlay, CF_SYSTEM, BYTES(SYSTEM_MEMBERS), &row) != OK)
-        return false;
-    unsigned voters = voters_in(slice_bytes(&row));
-    slice_release(&row);
-    return voters > 1;
+    return partition->copies.replica && partition->snapshot->config.replicas == REPLICAS_VOTERS;
 }
 
 void voted_commit_begin(struct partition *partition)
@@ -78,6 +61,6 @@ void voted_commit_begin(struct partition *partition)
         .has_committed = has_committed,
         .owner = partition,
     };
-    if (partition->copies.replica && has_voters(partition))
+    if (is_voted(partition))
         commit_use_log(partition->commit, &log);
 }

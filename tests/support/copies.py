@@ -17,6 +17,9 @@ from support.harness import PATIENCE, check_equal, wait_for
 from support.resp import Closed, Connection, ReplyError
 
 
+QUICK = 1.0  # seconds in which a copy that serves has answered; one that waits for a leader, or stands still, has not
+
+
 def fields(line):
     """'a=1 b=2' as {'a': '1', 'b': '2'}"""
     return dict(word.split('=', 1) for word in line.decode().split())
@@ -27,8 +30,8 @@ class Copies(Cluster):
 
     FORCE_WAITS = ('ERR the copy that leads is connected', 'ERR this copy has started a moment ago')
 
-    def __init__(self, copies=3, backend_options=None, partitions=1, **options):
-        backend_options = with_option(backend_options, 'backend', 'replicas', 'yes')
+    def __init__(self, copies=3, backend_options=None, partitions=1, replicas='yes', **options):
+        backend_options = with_option(backend_options, 'backend', 'replicas', replicas)
         for name, value in {'replica-reads': 'stale', 'peer-timeout': '2s'}.items():
             backend_options = with_option(backend_options, 'backend', name, value)
         super().__init__(backends=copies, partitions=partitions, linked=True, slots=['0-16383'], backend_options=backend_options, **options)
@@ -124,6 +127,54 @@ class Copies(Cluster):
             if process.alive():
                 process.kill9()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Voters(Copies):
+    """Copies that elect the one that serves; clients connect to the copies themselves."""
+
+    def __init__(self, proxies=0, replicas='voters', backend_options=None, **options):
+        self.replicas_option = replicas
+        backend_options = with_option(backend_options, 'backend', 'election-timeout', '1s')  # other tests run, too
+        super().__init__(backend_options=backend_options, replicas=replicas, proxies=proxies, **options)
+
+    def wait_linked(self):
+        self.wait_leader()
+        if self.replicas_option == 'voters':
+            self.wait_voters(*range(len(self.backends)))
+
+    def serving(self):
+        """The copy that serves; None: none has said so."""
+        for index, backend in enumerate(self.backends):
+            if backend.alive() and self.serves(index):
+                return index
+        return None
+
+    def serves(self, index):
+        with contextlib.suppress(OSError, Closed), self.copy(index, timeout=QUICK) as connection:
+            return not isinstance(connection.get('EXISTS', 'k'), ReplyError)
+        return False
+
+    def wait_leader(self, *without):
+        """Waits until a copy serves that is none of these; its index."""
+        def found():
+            index = self.serving()
+            return None if index in (None, *without) else (index,)
+        index, = wait_for(found, 'a copy to serve', pause=0.05)
+        self.order.remove(index)
+        self.order.insert(0, index)  # the leader comes first, as in Copies
+        return index
+
+    def wait_voters(self, *indexes):
+        """Waits until these copies are connected, and vote."""
+        addresses = {'%s:%d' % self.backends[index].addresses[0][:2] for index in indexes}
+
+        def vote():
+            with contextlib.suppress(OSError, Closed, ReplyError):
+                leader = self.serving()
+                lines = [] if leader is None else self.replicas(leader)[1]
+                return addresses <= {line['address'] for line in lines if line['kind'] == 'voter' and line['up'] == 'yes'}
+            return False
+        wait_for(vote, 'copies %s to vote' % (indexes,), pause=0.05)
 
 
 class TwoShards(Copies):
