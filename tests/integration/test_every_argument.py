@@ -6,7 +6,7 @@ import re
 import threading
 
 from support.cluster import Cluster, binary, is_sanitized
-from support.every_argument import EXAMPLES, growing
+from support.every_argument import EXAMPLES, SKIPPED, growing, names_of
 from support.harness import LONG, Failure, Suite, check, sized
 from support.resp import Closed, ReplyError
 from support.slow import text
@@ -14,13 +14,14 @@ from support.slow import text
 MB = 1 << 20
 SHARDS = 3
 LIMIT_MS = 500
+FEW = 350  # requests besides the examples; all of them with --long
 # Memory of one command, its effects, its request and its reply; what caches and write buffers take is bounded by [store] memory.
 BUDGET_MB = 64 + 4 * 16 + 2 * 16 + 64
 
 suite = Suite(__doc__)
 
 # Errors of a shard that a command has silenced or ended in a way that must not be.
-WRONG = re.compile(rb'no reply within|connection lost|not reachable|TRYAGAIN|LOADING|BUSY|MISCONF')
+WRONG = re.compile(rb'no reply within|connection lost|not reachable|TRYAGAIN|LOADING|\bBUSY |MISCONF')
 # A bigger request would only be refused again.
 REFUSED = re.compile(rb'limit|command-memory|too (many|long|big|deep|large)|maximum|exceeds|out of range|larger than|must be (between|in)')
 
@@ -156,9 +157,12 @@ def _(run):
             keys = [cluster.key_on(shard) for shard in range(SHARDS)]
             attack = Attack(cluster, sized(64, long=1 << 20))
             watchers = [('the operator', Watcher(operator, keys)), ('another tenant', Watcher(modest, keys))]
-            requests = growing(table, attack.key)
-            if not LONG:  # half of those without an example
-                few = set(run.rng.sample(range(len(EXAMPLES), len(requests)), (len(requests) - len(EXAMPLES)) // 2))
+            requests = growing(table, operator.get('COMMAND', 'DOCS'), attack.key)
+            reached = {name for request in requests for name in names_of(request.line)}
+            missing = {name.decode() for name in names} - reached - SKIPPED
+            check(not missing, 'no request of %s' % sorted(missing))
+            if not LONG:
+                few = set(run.rng.sample(range(len(EXAMPLES), len(requests)), FEW))
                 requests = [request for i, request in enumerate(requests) if i < len(EXAMPLES) or i in few]
             run.note('%d requests of %d commands' % (len(requests), len({request.line.split()[0].lower() for request in requests})))
             for request in requests:

@@ -6,8 +6,9 @@ A line of EXAMPLES is a request. Words with marks grow with n:
     *word    the word n times                 *(a b) both words n times             %word  the word, and a number that differs in each copy
     @type    a key with data of this type; @new: one without data
 
-Commands without a line get their arguments from COMMAND INFO: as many as they need, keys where its key specs say, and what follows grows in
-three ways: the last argument many times, as a long text, as a big number.
+All commands and subcommands also get lines from COMMAND DOCS: for each of their arguments, one in which it is there and grows. A command without
+a line of EXAMPLES gets some more from COMMAND INFO: as many arguments as it needs, keys where its key specs say, and the last one many times,
+as a long text, as a big number.
 """
 
 import re
@@ -126,11 +127,11 @@ EVAL local(t)={}for(i=1,tonumber(ARGV[1]))do(t[i]=i)end 0 #
 PUBLISH channel $
 """.strip().splitlines()
 
-# Commands of connections, those that wait, and those that stop or change the server itself.
+# Commands and subcommands that change what the connection is, wait, or stop or change the server itself. The others of a container are
+# tried, also those that a namespace must be refused.
 SKIPPED = set('''auth quit reset hello multi exec discard watch unwatch subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe monitor
-shutdown debug select asking readonly readwrite sync psync replconf failover slaveof replicaof save bgsave bgrewriteaof blpop brpop blmove blmpop
-bzpopmin bzpopmax bzmpop brpoplpush wait waitaof flushall flushdb swapdb client config acl module cluster scree function script latency slowlog
-memory restore migrate keepalive'''.split())
+shutdown debug select asking readonly readwrite sync psync replconf failover slaveof replicaof save bgsave bgrewriteaof wait waitaof flushall flushdb
+swapdb migrate keepalive client|reply client|kill client|pause client|tracking client|caching client|no-evict client|no-touch'''.split())
 
 
 class Growing:
@@ -182,11 +183,129 @@ def generic(info):
     return lines or [line]
 
 
-def growing(table, keys):
-    """All requests, for the rows of COMMAND INFO."""
+# ---- from COMMAND DOCS: each option once, and each argument that can be repeated, long or big -----------------------------------------------
+
+DATA = {'generic': 'zset', 'string': 'string', 'list': 'list', 'set': 'set', 'hash': 'hash', 'sorted-set': 'zset', 'geo': 'geo', 'hyperloglog': 'hll', 'stream': 'stream',
+        'json': 'json', 'bf': 'bloom', 'cms': 'cms', 'topk': 'topk', 'tdigest': 'tdigest'}
+VALUES = {'script': 'return(#KEYS)', 'timeout': '0.01', 'milliseconds': '1'}
+WAITS = ('timeout', 'milliseconds')  # they do not grow
+NUMBERS = ('integer', 'double', 'unix-time')
+EACH = {}  # for a value that differs in each copy
+
+
+def pairs(flat):
+    return dict(zip((word.decode() for word in flat[::2]), flat[1::2])) if isinstance(flat, list) else {}
+
+
+class Node:
+    """An argument of COMMAND DOCS."""
+
+    def __init__(self, row, group):
+        fields = pairs(row)
+        self.name, self.kind = fields['name'].decode(), fields['type'].decode()
+        self.token = fields.get('token', b'').decode()
+        self.flags = {flag.decode() for flag in fields.get('flags', [])}
+        self.parts = [Node(part, group) for part in fields.get('arguments', [])]
+        self.group = group
+
+    def all(self):
+        return [self] + [node for part in self.parts for node in part.all()]
+
+    def value(self, grown, chosen):
+        """The words behind the token."""
+        if self.kind == 'oneof':
+            return next((part for part in self.parts if part in chosen), self.parts[0]).words(grown, chosen)
+        if self.kind == 'block':
+            return words_of(self.parts, grown, chosen)
+        if self.kind == 'pure-token':
+            return []
+        if self.kind == 'key':
+            return ['@' + DATA.get(self.group, 'new')]
+        return ['m%' if grown is EACH and self.kind not in NUMBERS else VALUES.get(self.name, '1')]
+
+    def words(self, grown, chosen):
+        words = [self.token] if self.token else []
+        growth = grown.get(self)
+        if growth == 'many':
+            value = self.value(EACH, chosen)
+            if 'multiple_token' in self.flags:
+                return many(words + value)
+            return words + many(value)
+        return words + ([growth] if growth else self.value(grown, chosen))
+
+
+def many(words):
+    return ['*' + words[0]] if len(words) == 1 else ['*(%s)' % ' '.join(words)]
+
+
+def words_of(nodes, grown, chosen):
+    return [word for node in nodes if 'optional' not in node.flags or node in chosen for word in node.words(grown, chosen)]
+
+
+def growths(node):
+    """In which ways the argument grows."""
+    ways = ['many'] if 'multiple' in node.flags else []
+    if node.kind in NUMBERS and node.name not in WAITS:
+        ways += ['#', '-#']
+    if node.kind in ('string', 'pattern'):
+        ways.append('$$')
+    return ways
+
+
+def path_to(nodes, wanted):
+    """The node and those around it."""
+    for node in nodes:
+        if node is wanted:
+            return {node}
+        path = path_to(node.parts, wanted)
+        if path:
+            return path | {node}
+    return set()
+
+
+def documented(name, doc):
+    """Lines for a command, from its arguments: in each one of them grows. An option without a value comes with what can be repeated."""
+    group = doc.get('group', b'').decode()
+    nodes = [Node(row, group) for row in doc.get('arguments', [])]
+    every = [node for top in nodes for node in top.all()]
+    repeated = next((node for node in every if 'multiple' in node.flags), None)
+    lines = []
+    for node in every:
+        chosen = path_to(nodes, node)
+        ways = [{node: way} for way in growths(node)]
+        if node.kind == 'pure-token' and repeated:
+            chosen |= path_to(nodes, repeated)
+            ways.append({repeated: 'many'})
+        for grown in ways:
+            if grown.get(repeated) == 'many':  # the number of keys before them
+                grown.update({count: '#' for count in every if count.name == 'numkeys'})
+            lines.append(' '.join(name.upper().split('|') + words_of(nodes, grown, chosen)))
+    return lines or [' '.join(name.upper().split('|') + words_of(nodes, {}, set()))]
+
+
+def with_subcommands(docs):
+    """(name, doc) of each command and subcommand; a container itself does nothing."""
+    for name, row in docs.items():
+        doc = pairs(row)
+        inner = pairs(doc.get('subcommands', []))
+        yield from ((part, pairs(part_row)) for part, part_row in inner.items()) if inner else [(name, doc)]
+
+
+def names_of(line):
+    """The names of the command, and of the subcommand if it is one."""
+    words = line.lower().split()
+    return words[0], '|'.join(words[:2])
+
+
+def growing(table, docs, keys):
+    """All requests, for the rows of COMMAND INFO, and the replies of COMMAND DOCS: those of EXAMPLES come first."""
     lines = list(EXAMPLES)
     named = {line.split()[0].lower() for line in lines}
     for info in table:
-        if info and info[0].decode() not in named and info[0].decode() not in SKIPPED:
+        is_known = not info or info[0].decode() in named | SKIPPED or info[9]
+        if not is_known and b'blocking' not in info[2]:  # its last argument is how long it waits
             lines += generic(info)
-    return [Growing(line, keys) for line in lines]
+    for name, doc in with_subcommands(pairs(docs)):
+        if name not in SKIPPED and name.split('|')[0] not in SKIPPED:
+            lines += documented(name, doc)
+    return [Growing(line, keys) for line in dict.fromkeys(lines)]
