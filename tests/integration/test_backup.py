@@ -14,6 +14,7 @@ import threading
 import time
 
 from support.cluster import Cluster, binary, even_slots, metric, scan_all, slot_of, with_option, write_ini
+from support.damage import damage_anything
 from support.harness import PATIENCE, Failure, Suite, check, check_equal, patience, sized, wait_for
 from support.moves import Direct, dumps, wait_settled
 from support.moves import fill as fill_types
@@ -1277,8 +1278,44 @@ def _(run):
         run.note('%d refused by the restore, %d served' % (refused, served))
 
 
-def serve_anything(backend, cluster):
-    """Starts the backend, which may refuse the data, and reads all keys; it must not crash. True: it served."""
+def try_backup(client, name):
+    client.call('SCREE', 'BACKUP', 'START', 'NAME', name)
+    wait_for(lambda: is_idle(client), 'backup %s to end' % name)
+    return status(client)['last-status']
+
+
+@suite.case('rows that no program writes, in files whose checksums are right, crash neither a backup, nor its restore, nor the server')
+def _(run):
+    with BackupCatalog() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
+        with cluster.partition(0) as client:
+            fill(client)
+        backend, served, restored = cluster.backends[0], 0, 0
+        backend.kill9()
+        good = backend.data + '.good'
+        shutil.copytree(backend.data, good)
+        for number in range(sized(8, long=300)):
+            shutil.rmtree(backend.data)
+            shutil.copytree(good, backend.data)
+            damage_anything(os.path.join(backend.data, 'partition-0'), run.rng, run.rng.choice((1, 5, 50)))
+            name = 'odd-%d' % number
+            done = []
+            if not serve_anything(backend, cluster, lambda client, name=name, done=done: done.append(try_backup(client, name))):
+                continue
+            served += 1
+            if done != ['ok']:  # the backend has said why
+                continue
+            shutil.rmtree(backend.data)
+            code, said = tool('--config', backend.config_path, '--restore', os.path.join(catalog.of(name), 'partition-0'))
+            check(code in (0, 1), '%s: the restore gives %s: %s' % (name, code, said))
+            if code == 0:
+                code, said = tool('--check-data', backend.data)
+                check(code in (0, 1), '%s: --check-data gives %s: %s' % (name, code, said))
+                restored += serve_anything(backend, cluster)
+        run.note('%d served, %d of them restored and served' % (served, restored))
+
+
+def serve_anything(backend, cluster, act=None):
+    """Starts the backend, which may refuse the data, reads all keys, and calls `act` with the client; it must not crash. True: it served."""
     try:
         backend.start()
     except Failure:
@@ -1292,6 +1329,8 @@ def serve_anything(backend, cluster):
             for command in (('TYPE', key), ('DUMP', key)):
                 client.call(*command)
         check_equal(client.call('PING'), ('+', b'PONG'))
+        if act:
+            act(client)
     backend.kill9()
     return True
 
