@@ -470,6 +470,37 @@ def _(run):
             check_equal([value(connection.read()) for connection in waiting], [1001] * 3)
 
 
+@suite.case('borrow-memory is shared by namespaces: one with many commands that borrow much does not go first with all of its own')
+def _(run):
+    options = {'borrow-limit': '8mb', 'borrow-memory': '8mb', 'transaction-timeout': '10m', 'lock-timeout': '10m', 'peer-timeout': '10m'}
+    with Linked(options) as cluster, cluster.shard_connection(1) as admin, contextlib.ExitStack() as stack:
+        source, far = cluster.key_on(0, 'source'), cluster.key_on(2)
+
+        def log_in(name, shard=1):
+            connection = stack.enter_context(cluster.shard_connection(shard))
+            check_equal(connection.get('SCREE', 'USE', name, '0'), b'OK')
+            return connection
+        for name in ('many', 'few'):
+            log_in(name, 0).get('SADD', source, *['%04d' % j + 'x' * 1000 for j in range(1000)])
+
+        def admin_figure(name):
+            return int(re.search(rb'%s:(\d+)' % name.encode(), admin.get('INFO', 'transactions'))[1])
+
+        def count_queued():
+            return sum(b'state=queued' in line for line in admin.get('SCREE', 'TRANSACTIONS'))
+        script = ("redis.call('SUNIONSTORE', KEYS[1], KEYS[2]) redis.call('GET', ARGV[1]) "
+                  "return tonumber(redis.call('TIME')[1]) * 1000000 + redis.call('TIME')[2]")
+        cluster.backends[2].pause()
+        clients = [log_in('many') for _ in range(6)] + [log_in('few')]
+        for i, client in enumerate(clients):
+            client.send('SCREE', 'ACROSS', 'EVAL', script, 2, cluster.key_on(1, 'to%d:' % i), source, far)
+            wait_for(lambda i=i: count_queued() == i and admin_figure('borrowed_bytes') > 1000000, 'it to wait')
+        cluster.backends[2].resume()
+        times = [value(client.read()) for client in clients]
+        before = sum(at < times[-1] for at in times[:-1])
+        check(before <= 2, '%d of the other namespace went first: %r' % (before, times))
+
+
 @suite.case('peer-output-limit: what a transaction borrows and changes may be longer')
 def _(run):
     with Linked({'peer-output-limit': '64kb'}) as cluster:
