@@ -6,12 +6,15 @@ import shutil
 import threading
 import time
 
-from support.copies import Voters
+from support.cluster import slot_of
+from support.copies import TwoShards, Voters
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Closed, ReplyError, value
 
 suite = Suite(__doc__)
 WRITERS = 3
+GIVER = next('giver%d' % i for i in range(100) if slot_of('giver%d' % i) < 8192)
+TAKER = next('taker%d' % i for i in range(100) if slot_of('taker%d' % i) >= 8192)
 
 
 class Writer(threading.Thread):
@@ -228,7 +231,72 @@ def _(run):
                 voters.backends[leader].resume()
 
 
-# ---- copies that are away ------------------------------------------------------------------------------------------
+@suite.case('backends are restarted one after the other: no request of a proxy\'s client fails, and each is carried out once')
+def _(run):
+    with Voters(proxies=1, proxy_options={'upstream': {'hold': '1m'}}) as voters, voters.connect() as other:
+        is_over, wrong, done = threading.Event(), [], [0]
+
+        def count_up():
+            with voters.connect() as client:
+                while not is_over.is_set():
+                    got = client.get('INCR', 'k')
+                    done[0] += 1
+                    if got != done[0]:
+                        wrong.append('%r instead of %d' % (got, done[0]))
+                        return
+
+        counter = threading.Thread(target=count_up, daemon=True)
+        counter.start()
+        for backend in voters.backends:
+            voters.wait_voters(0, 1, 2)
+            goal = done[0] + 50
+            wait_for(lambda: done[0] > goal or wrong, 'requests to be carried out')
+            backend.stop()
+            backend.start()
+        voters.wait_leader()
+        is_over.set()
+        counter.join()
+        check_equal(wrong, [])
+        check_equal(int(other.get('GET', 'k')), done[0])
+
+
+# ---- several shards ------------------------------------------------------------------------------------------------
+
+def deals_go_on(voters, is_over, done):
+    """Moves 1 from a key of shard a to one of shard b, over and over."""
+    with voters.connect() as client:
+        while not is_over.is_set():
+            for words in (('MULTI',), ('INCRBY', GIVER, -1), ('INCRBY', TAKER, 1)):
+                client.get(*words)
+            if not isinstance(client.get('EXEC'), ReplyError):
+                done.append(1)
+
+
+@suite.case('transactions over shards are whole when leaders that were elected are lost, and go on')
+def _(run):
+    with TwoShards(orders=([0, 1, 2], [3]), replicas='voters', proxy_options={'upstream': {'hold': '1m'}}) as voters, \
+            voters.connect() as client:
+        is_over, done = threading.Event(), []
+        threads = [threading.Thread(target=deals_go_on, args=(voters, is_over, done), daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(sized(2, long=50)):
+            leader, = wait_for(lambda: [index for index in range(3) if voters.phase(index) == 'serving'], 'a leader')
+            wait_for(lambda: voters.info(leader)['connected_slaves'] == '2', 'both copies to be connected')
+            goal = len(done) + 50
+            wait_for(lambda: len(done) > goal, 'deals to go on')
+            voters.backends[leader].kill9()
+            wait_for(lambda: len(done) > goal + 100, 'deals to go on with another leader')
+            voters.backends[leader].start()
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        wait_for(lambda: int(client.get('GET', GIVER)) == -int(client.get('GET', TAKER)), 'both halves of each deal')
+        check(int(client.get('GET', TAKER)) >= len(done), '%d deals were acknowledged' % len(done))
+        run.note('%d deals' % len(done))
+
+
+# ---- without a majority, and before ------------------------------------------------------------------------------------------
 
 @suite.case('without most of the copies nothing is acknowledged or read; with them the shard goes on')
 def _(run):

@@ -178,11 +178,11 @@ class Voters(Copies):
 
 
 class TwoShards(Copies):
-    """Shards a and b with two copies each. `orders`: the backends of each, in the order of the map."""
+    """Shards a and b with two copies each, or others. `orders`: the backends of each, in the order of the map."""
 
-    def __init__(self, **options):
-        self.orders, self.halves = ([0, 1], [2, 3]), ['0-8191', '8192-16383']
-        super().__init__(copies=4, **options)
+    def __init__(self, orders=([0, 1], [2, 3]), **options):
+        self.orders, self.halves = orders, ['0-8191', '8192-16383']
+        super().__init__(copies=sum(map(len, orders)), **options)
 
     def shards_text(self, slots=None):
         self.epoch += 1
@@ -194,7 +194,8 @@ class TwoShards(Copies):
 
     def wait_linked(self):
         for order in self.orders:
-            self.wait_phase(order[0], 'serving')
+            if len(order) > 1:
+                self.wait_phase(order[0], 'serving')
 
     def reload(self):
         """Writes the map anew, and has all backends read it."""
