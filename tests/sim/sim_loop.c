@@ -68,7 +68,7 @@ struct worker {
 
 static struct list watches = {&watches, &watches};
 
-/* Tasks that a crash has dropped. They never run; this list keeps the leak sanitizer from reporting them. */
+/* Tasks that a crash has dropped, of all worlds. They never run; this list keeps the leak sanitizer from reporting them. */
 static struct task **lost;
 static size_t lost_count;
 
@@ -287,9 +287,6 @@ void sim_loop_crash(struct loop *loop)
 void sim_loop_fini(void)
 {
     CHECK(list_empty(&watches));
-    free(lost);
-    lost = NULL;
-    lost_count = 0;
 }
 
 /* ---- timers ----------------------------------------------------------------------------------- */
