@@ -8,6 +8,7 @@
 #include "backend/partition/shards.h"
 #include "backend/session/reply_stream.h"
 #include "backend/session/tracking.h"
+#include "backend/storage/orphan_hold.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -27,6 +28,7 @@ struct replica_apply {
     struct task task;
     struct partition *partition;
     replica_apply_fn *on_step;
+    struct orphan_hold hold;
     struct wal_cursor *cursor; /* at the record `next`; NULL: none */
     uint64_t next;
     uint64_t upto;
@@ -55,18 +57,23 @@ static bool is_of_settings(struct bytes key)
     return key.len && !strchr("cjhv2g", key.data[0]);
 }
 
-/* Does the record change rows of CF_SYSTEM of which something is kept in memory, but counters? */
-static bool has_settings(struct bytes record)
+/* Does the record change rows of CF_SYSTEM of which something is kept in memory, but counters? Has it rows of other shards? */
+static void note_record(struct replica_apply *apply, struct bytes record)
 {
     struct effects_header header;
     struct effects_reader reader;
     struct effect effect;
+    bool has_moved = false;
     if (effects_open(record, &header, &reader) != EFFECTS_READ)
-        return false;
-    while (effects_next(&reader, &effect) == EFFECTS_READ)
-        if (effect.cf == CF_SYSTEM && effect.kind != EFFECT_NOTE && is_of_settings(effect.key))
-            return true;
-    return false;
+        return;
+    while (effects_next(&reader, &effect) == EFFECTS_READ) {
+        bool is_system = effect.cf == CF_SYSTEM;
+        apply->has_settings |=
+            is_system && effect.kind != EFFECT_NOTE && is_of_settings(effect.key);
+        has_moved |= !is_system && effect.kind == EFFECT_PUT && effect.is_internal;
+    }
+    orphan_hold_hear(&apply->hold, header.origin_ms, has_moved,
+                     loop_mono_ms(apply->partition->loop));
 }
 
 static void end_applying(struct replica_apply *apply, const char *reason)
@@ -113,11 +120,12 @@ static bool add_next(struct replica_apply *apply)
     int err = read_next(apply, &index, &record, error, sizeof error);
     if (err == ERR_NOT_FOUND)
         return false;
-    if (err == OK && (err = commit_follow(partition->commit, record, index)) != OK)
-        (void)commit_is_failed(partition->commit, &reason);
     if (err == OK) {
-        apply->has_settings |= has_settings(record);
-        return true;
+        note_record(apply, record);
+        err = commit_follow(partition->commit, record, index);
+        if (err == OK)
+            return true;
+        (void)commit_is_failed(partition->commit, &reason);
     }
     drop_cursor(apply);
     if (!commit_follow_is_broken(partition->commit))
@@ -231,6 +239,7 @@ static void recover_tables(struct replica_apply *apply)
 
 void replica_apply_tick(struct replica_apply *apply)
 {
+    orphan_hold_tick(&apply->hold, loop_mono_ms(apply->partition->loop));
     if (!apply->partition->copies.is_following) {
         drop_cursor(apply); /* a leader reads no records, and trims its log */
         return;
@@ -251,6 +260,8 @@ struct replica_apply *replica_apply_new(struct partition *partition, replica_app
     apply->task.run = apply_step;
     apply->partition = partition;
     apply->on_step = on_step;
+    orphan_hold_begin(&apply->hold, storage_store(partition->storage),
+                      storage_is_replicated(partition->storage), loop_mono_ms(partition->loop));
     return apply;
 }
 

@@ -34,6 +34,7 @@ static void tick_shards(void *owner)
     struct partition *partition = owner;
     uint64_t now_ms = loop_mono_ms(partition->loop);
     uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
+    key_arrivals_tick(partition->shards.strays.arrivals); /* changes no data */
     if (partition->running.busy_error || partition->copies.is_closed ||
         partition_lease_is_over(partition))
         return; /* the data must not change during a slow script */
@@ -41,7 +42,6 @@ static void tick_shards(void *owner)
     peering_tick(partition);
     slot_moves_tick(partition->shards.moves);
     pubsub_check_slots(partition);
-    key_arrivals_tick(partition->shards.strays.arrivals);
     bounce_tick(partition);
     if (partition->shards.has_changed && partition->shards.is_gated)
         blocking_end_foreign(partition->watchers.blocking);

@@ -207,7 +207,7 @@ int overlay_iter_error(const struct overlay_iter *iter);
  * with the next batch that something else needs. After the second call they can no longer be rolled back. */
 void overlay_secured_begin(struct overlay *overlay);
 void overlay_secured_end(struct overlay *overlay);
-/* Effects between these calls are rows of slots that move here, or are removed because they moved away: the shard's own changes
+/* Effects between these calls are rows of slots and long keys that move here, or of slots that moved away: the shard's own changes
  * (effects.h). They may be many, and no client has asked for them: they are cached when they are read. */
 void overlay_moved_begin(struct overlay *overlay);
 void overlay_moved_end(struct overlay *overlay);

@@ -532,6 +532,8 @@ struct storage *storage_open(struct store_env *env, const struct store_options *
     CHECK(pthread_rwlock_init(&storage->lock, NULL) == 0);
     CHECK(pthread_mutex_init(&storage->trim_lock, NULL) == 0);
     storage->is_replicated = is_of_group(storage);
+    if (storage->is_replicated) /* until its orphan_hold ends */
+        store_set_keeps_orphans(storage->store, true);
     storage_commit(storage, wal_committed_at(options->path));
     storage->is_copy = storage_committed(storage) > 0;
     if (open_storage_wal(storage, error, size) == OK) {

@@ -188,7 +188,7 @@ bool store_is_stopped(const struct store *store);
  * the partition's thread. */
 void store_set_unapplied(struct store *store, uint64_t since_ms);
 uint64_t store_unapplied(const struct store *store);
-/* While it is set, compaction drops no rows: rows of a collection are written before its metadata row. */
+/* Compaction drops no rows, since rows of a collection come before its metadata row, until all that have set this have reset it. */
 void store_set_keeps_orphans(struct store *store, bool keeps);
 /* Compacts where ranges were deleted until the tombstones are gone; blocks. */
 void store_compact_ranges(struct store *store);

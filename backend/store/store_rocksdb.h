@@ -84,8 +84,8 @@ struct store {
     pthread_mutex_t options_lock; /* guards the options; taken after `lock` */
     /* shared: control functions; exclusive: the database is being reopened */
     pthread_rwlock_t lock;
-    _Atomic uint64_t unapplied_ms; /* store_set_unapplied */
-    _Atomic bool keeps_orphans;
+    _Atomic uint64_t unapplied_ms;  /* store_set_unapplied */
+    _Atomic uint32_t keeps_orphans; /* so many have set it */
     struct store_compacting compacting;
 };
 

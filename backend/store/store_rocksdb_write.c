@@ -161,7 +161,8 @@ uint64_t store_unapplied(const struct store *store)
 
 void store_set_keeps_orphans(struct store *store, bool keeps)
 {
-    atomic_store(&store->keeps_orphans, keeps);
+    (void)(keeps ? atomic_fetch_add(&store->keeps_orphans, 1)
+                 : atomic_fetch_sub(&store->keeps_orphans, 1));
 }
 
 char *store_flush_cf(struct store *store, enum cf cf)

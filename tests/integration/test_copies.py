@@ -10,7 +10,7 @@ import threading
 import time
 
 from support.cluster import Cluster, binary
-from support.copies import Copies, TwoShards
+from support.copies import Copies, TwoShards, fields
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.other_version import PEER_PROTOCOL
 from support.resp import ReplyError, value
@@ -426,6 +426,70 @@ def _(run):
         wait_for(lambda: client.get('GET', low) == have, 'the proxy to use the copy')
         wait_for(lambda: not isinstance(deal(client, low, high), ReplyError), 'deals to go on')
         check_equal(int(client.get('GET', low)), -int(client.get('GET', high)))
+
+
+class Beside(Copies):
+    """Shard a has copies at backends 0 and 1, shard b has one at backend 2."""
+
+    def shards_text(self, slots=None):
+        self.epoch += 1
+        at = ['%s:%d' % backend.addresses[0][:2] for backend in self.backends]
+        text = '[map]\nepoch = %d\n[shard a]\nslots = 0-8191\naddress = %s\n[shard b]\nslots = 8192-16383\naddress = %s\n'
+        return text % (self.epoch, ' '.join(at[i] for i in self.order if i < 2), at[2])
+
+
+def leave_stray(copies, backend):
+    """The backend, which is no copy yet, gets a long hash in a slot of shard a. Its name, and its fields."""
+    options, backend.options = backend.options, {}
+    copies.start_retrying(backend)
+    with copies.copy(backend.index) as connection:
+        key = key_between(connection, 0, 8191)
+        values = {b'f%d' % i: b'v%d' % i + b'x' * 100 for i in range(12000)}
+        words = [word for pair in values.items() for word in pair]
+        for first in range(0, len(words), 4000):
+            connection.get('HSET', key, *words[first:first + 4000])
+    backend.kill9()
+    backend.options = options
+    return key, values
+
+
+def compact(connection):
+    """Compacts everything: rows of no key are dropped."""
+    def state():
+        reply = connection.get('SCREE', 'COMPACT', 'STATUS')
+        return dict(zip(reply[::2], reply[1::2]))[b'state']
+    check_equal(connection.get('SCREE', 'COMPACT', 'START'), b'OK')
+    wait_for(lambda: state() == b'idle', 'the end of the compaction')
+
+
+def strays(connection):
+    return fields(connection.get('SCREE', 'STRAYS', 'STATUS')[0])
+
+
+@suite.case('a long key that comes from another shard in parts is whole at a copy that compacts its data meanwhile')
+def _(run):
+    copies = Beside(proxies=0)
+    copies.write_shards()
+    key, values = leave_stray(copies, copies.backends[2])
+    with copies:
+        copies.wait_follows(1)
+        with copies.copy(2) as giver, copies.copy(1) as copy:
+            check_equal(giver.get('CONFIG', 'SET', 'migration-rate', '300kb'), b'OK')
+            wait_for(lambda: not isinstance(giver.get('SCREE', 'STRAYS', 'MOVE'), ReplyError), 'the move to begin')
+            wait_for(lambda: strays(giver)['bytes'] != '0', 'the first part to be there')
+            copies.wait_follows(1)
+            compact(copy)
+            check_equal(strays(giver)['state'], 'moving')
+            check_equal(giver.get('CONFIG', 'SET', 'migration-rate', '0'), b'OK')
+            wait_for(lambda: strays(giver)['state'] == 'done', 'the end of the move')
+            copies.wait_follows(1)
+            compact(copy)
+        copies.backends[0].kill9()
+        copies.force(1)
+        with copies.leader() as leader:
+            got = leader.get('HGETALL', key)
+            check_equal([leader.get('HLEN', key), len(got) // 2], [len(values)] * 2, 'fields')
+            check(dict(zip(got[::2], got[1::2])) == values, 'values')
 
 
 # ---- founding ------------------------------------------------------------------------------------------------------

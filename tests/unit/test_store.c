@@ -4,6 +4,7 @@
  *
  * The disk fails as faulty_disk.h describes. The killed process is this program itself: test_store --writer PATH NEXT.
  */
+#include "backend/storage/orphan_hold.h"
 #include "backend/storage/partition_store.h"
 #include "backend/store/pace.h"
 #include "backend/wal/wal.h"
@@ -1173,6 +1174,40 @@ START_TEST(readers_compaction_and_a_writer_share_the_store)
 }
 END_TEST
 
+static const char *compacted_data(void)
+{
+    store_compact(store, CF_DATA, BYTES(""), BYTES(""));
+    return walk(CF_DATA, "", "", true);
+}
+
+START_TEST(a_copy_holds_orphans_after_its_start_and_rows_of_other_shards)
+{
+    enum { BEGUN = 1000000, MOVED = BEGUN + ORPHAN_HOLD_MS, OVER = MOVED + ORPHAN_HOLD_MS };
+    struct orphan_hold hold;
+    storage_close(storage);
+    open_with(drop_zeros, NULL);
+    put(CF_SYSTEM, "g", "members");
+    put(CF_METADATA, "newest", "v");
+    put(CF_DATA, "0", "orphan");
+    commit();
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
+    storage_close(storage);
+    open_with(drop_zeros, NULL);
+    ck_assert_str_eq(compacted_data(), "0 ");
+    orphan_hold_begin(&hold, store, storage_is_replicated(storage), 1);
+    orphan_hold_hear(&hold, BEGUN, false, 1);
+    store_set_unapplied(store, MOVED + 1);
+    orphan_hold_hear(&hold, MOVED, true, 2);
+    orphan_hold_tick(&hold, 2 + ORPHAN_HOLD_MS + 1); /* by the record's clock it is too early */
+    ck_assert_str_eq(compacted_data(), "0 ");
+    store_set_unapplied(store, OVER + 1);
+    orphan_hold_tick(&hold, 2 + ORPHAN_HOLD_MS); /* by the clock here */
+    ck_assert_str_eq(compacted_data(), "0 ");
+    orphan_hold_tick(&hold, 2 + ORPHAN_HOLD_MS + 1);
+    ck_assert_str_eq(compacted_data(), "");
+}
+END_TEST
+
 START_TEST(recovery_takes_the_database_from_under_compaction_and_figures)
 {
     pthread_t compactor;
@@ -1552,6 +1587,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_cut_whose_log_is_damaged_has_lost);
     tcase_add_test(tests, the_tail_of_a_copy_is_truncated_to_what_is_committed_at_most);
     tcase_add_test(tests, a_copy_keeps_the_last_record_of_its_log);
+    tcase_add_test(tests, a_copy_holds_orphans_after_its_start_and_rows_of_other_shards);
     tcase_add_test(tests, a_copy_takes_no_batch_of_its_own);
     tcase_add_test(tests, a_checkpoint_of_a_copy_ends_with_what_was_committed);
     tcase_add_test(tests, a_flush_leaves_in_the_log_what_is_in_no_table);
