@@ -257,3 +257,13 @@ void append_snapshot_sent(struct consensus *core, uint64_t id, uint64_t index)
     core->progress[at].is_waiting = true;
     core->progress[at].next = greater(core->progress[at].next, index + 1);
 }
+
+/* What a voter has acknowledged stays: it may be committed. */
+void append_went_back(struct consensus *core, uint64_t id, uint64_t index)
+{
+    unsigned at = members_find(&core->members, id);
+    if (core->role < CONSENSUS_LEADING || at == MEMBER_NONE ||
+        core->members.list[at].kind == CONSENSUS_VOTER)
+        return;
+    core->progress[at].match = lesser(core->progress[at].match, index);
+}

@@ -87,8 +87,9 @@ enum consensus_event_kind {
     CONSENSUS_SNAPSHOT_SENT, /* `id` has the state as of `index`; 0: it was not sent */
     CONSENSUS_TRANSFER,      /* of leadership to `id`; 0: ends it. Refused if `id` cannot lead */
     CONSENSUS_RESIGN,
-    CONSENSUS_CONFIRM, /* sends heartbeats at once, whose replies move confirmed_us */
-    CONSENSUS_STATE,   /* of this member: `state` */
+    CONSENSUS_CONFIRM,   /* sends heartbeats at once, whose replies move confirmed_us */
+    CONSENSUS_STATE,     /* of this member: `state` */
+    CONSENSUS_WENT_BACK, /* the log of the learner `id`, which has started anew, ends at `index` */
 };
 
 struct consensus_event {

@@ -92,6 +92,7 @@ static void post(struct order *order)
 static void on_hello(void *owner, const struct replica_hello *hello)
 {
     replica_group_hear(owner, hello);
+    replica_hear_run(owner, hello);
 }
 
 static void on_down(void *owner, uint64_t id)

@@ -5,6 +5,7 @@
  *   replica_drive.c   events of the core, and its updates
  *   replica_append.c  records of this leader
  *   replica_adopt.c   connections of other copies, from home
+ *   replica_restarts.c  learners whose disks were set back
  *   replica_figures.c figures of the members, for any thread
  *   replica_group.c   which group: founding, joining, what it says of itself
  *   replica_change.c  how its members change, and which copies may vote and serve while they do
@@ -117,6 +118,14 @@ struct replica_voting {
     struct replica_hand_over hand_over;
 };
 
+/* Processes of the copies that have said hello last (replica_restarts.c). */
+struct replica_runs {
+    struct replica_run {
+        uint64_t id, run;
+    } of[MEMBERS_MAX];
+    unsigned next;
+};
+
 struct replica_disk {
     struct replica_file *file; /* NULL: there is none yet */
     struct replica_log *log;
@@ -129,6 +138,7 @@ struct replica_net {
     bool must_free_peers;
     bool has_refused;     /* a frame of another copy, which was logged */
     uint64_t gone_before; /* the log begins here, as a sender has found out; 0: nothing new */
+    struct replica_runs runs;
 };
 
 struct replica_timing {
@@ -222,6 +232,11 @@ void replica_append_drop(struct replica *replica);
 void replica_note_figures(struct replica *replica);
 /* A message of the copy says that its data have all records up to `applied`. */
 void replica_hear_applied(struct replica *replica, uint64_t id, uint64_t applied);
+
+/* ---- replica_restarts.c ---- */
+
+/* A copy has said hello. */
+void replica_hear_run(struct replica *replica, const struct replica_hello *hello);
 
 /* ---- replica_adopt.c ---- */
 

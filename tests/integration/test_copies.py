@@ -224,6 +224,28 @@ def _(run):
         copies.wait_follows(1)
 
 
+@suite.case('a copy whose directory was set back to an older state gets what it lacks, and the leader says so')
+def _(run):
+    with Copies(copies=2, proxies=0) as copies, copies.leader() as leader:
+        copy = copies.backends[1]
+        load(leader, 'key', 500)
+        copies.wait_follows(1)
+        copy.kill9()
+        shutil.copytree(copy.data, copy.data + '.old')
+        copy.start()
+        load(leader, 'later', 500)
+        copies.wait_follows(1)
+        copy.kill9()
+        shutil.rmtree(copy.data)
+        os.rename(copy.data + '.old', copy.data)
+        copy.start()
+        wait_for(lambda: b'copy_went_back' in copies.backends[0].log(), 'the leader to see it')
+        copies.wait_follows(1)
+        with copies.reader(1) as reader:
+            check_equal(contents(reader, 'later', 500), contents(leader, 'later', 500))
+        check(b'snapshot' not in copy.log().split(b'started version')[-1], 'the copy has fetched all files again')
+
+
 @suite.case('a copy that has just started, beside a leader that lives, is not forced')
 def _(run):
     with Copies(copies=2, proxies=0) as copies:

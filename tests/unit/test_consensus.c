@@ -522,7 +522,8 @@ START_TEST(a_learner_is_promoted_when_it_has_caught_up)
 }
 END_TEST
 
-START_TEST(a_learner_that_is_silent_is_not_promoted)
+/* A group of copy 1 and a learner, which has the log up to its record, 5. */
+static void lead_a_learner(void)
 {
     struct consensus_members two = members_of(2);
     begin(1, 3);
@@ -533,10 +534,25 @@ START_TEST(a_learner_that_is_silent_is_not_promoted)
     change(two);
     synced(5);
     match(2, 5, now_us);
+}
+
+START_TEST(a_learner_whose_disk_was_set_back_gets_records_again)
+{
+    lead_a_learner();
+    step((struct consensus_event){.kind = CONSENSUS_WENT_BACK, .id = 2, .index = 3});
+    hear((struct consensus_message){CONSENSUS_APPEND_REPLY, .from = 2, .term = core.term,
+                                    .index = 5, .hint = 3});
+    ck_assert(sent(0)->kind == CONSENSUS_APPEND && sent(0)->index == 3 && sent(0)->count > 0);
+}
+END_TEST
+
+START_TEST(a_learner_that_is_silent_is_not_promoted)
+{
+    struct consensus_members two = members_of(2);
+    lead_a_learner();
     for (unsigned i = 0; i < 3; i++)
         tick(E);
     ck_assert_int_eq(update.role, CONSENSUS_SERVING);
-    two.list[1].kind = CONSENSUS_VOTER;
     change(two);
     ck_assert(update.is_refused); /* nothing could be committed any more */
     match(2, 5, now_us);
@@ -852,6 +868,7 @@ static void add_records(TCase *tcase)
     tcase_add_test(tcase, a_leader_of_two_terms_announces_no_snapshot_for_a_refusal_of_the_first);
     tcase_add_test(tcase, a_batch_of_another_term_is_refused);
     tcase_add_test(tcase, a_member_that_lacks_what_is_trimmed_gets_a_snapshot);
+    tcase_add_test(tcase, a_learner_whose_disk_was_set_back_gets_records_again);
     tcase_add_test(tcase, a_snapshot_takes_no_place_of_its_own_last_record);
     tcase_add_test(tcase, the_lease_begins_when_the_message_was_sent);
     tcase_add_test(tcase, the_lease_is_no_longer_than_what_followers_promise);
