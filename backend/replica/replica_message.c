@@ -1,8 +1,11 @@
 #include "backend/replica/replica_message.h"
 
 #include "backend/peer/message.h"
+#include "backend/storage/copied_batch.h"
 #include "shared/check.h"
 #include "shared/out.h"
+
+_Static_assert(COPIED_BATCH_MAX <= MESSAGE_JOINED_MAX, "each record can be sent");
 
 /* ---- fields ------------------------------------------------------------------------------------ */
 

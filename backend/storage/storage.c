@@ -2,6 +2,7 @@
 
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
+#include "backend/storage/copied_batch.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -66,6 +67,8 @@ int storage_append(struct storage *storage, struct bytes record, uint64_t *index
 int storage_log(struct storage *storage, struct effects *effects, bool sync, uint64_t *index,
                 char *error, size_t size)
 {
+    if (storage->is_replicated && !copied_batch_fits(effects_bytes(effects).len, error, size))
+        return ERR_STORE;
     *index = wal_written(storage->wal) + 1;
     effects_set_index(effects, *index);
     return wal_append(storage->wal, effects_bytes(effects), sync, error, size);

@@ -4,6 +4,7 @@
  *
  * The disk fails as faulty_disk.h describes. The killed process is this program itself: test_store --writer PATH NEXT.
  */
+#include "backend/storage/copied_batch.h"
 #include "backend/storage/orphan_hold.h"
 #include "backend/storage/partition_store.h"
 #include "backend/store/pace.h"
@@ -11,6 +12,7 @@
 #include "backend/wal/wal_segment.h"
 #include "shared/clock.h"
 #include "shared/path.h"
+#include "tests/sized.h"
 #include "tests/unit/faulty_disk.h"
 #include "tests/unit/store_cases.h"
 #include "tests/unit/suite.h"
@@ -793,6 +795,27 @@ START_TEST(the_tail_of_a_copy_is_truncated_to_what_is_committed_at_most)
     ck_assert_uint_eq(storage_written(storage), committed + 1);
     follow("d");
     ck_assert_uint_eq(storage_logged(storage), committed + 2);
+}
+END_TEST
+
+START_TEST(a_batch_that_copies_cannot_be_sent_is_refused)
+{
+    enum { VALUE_BYTES = 1 << 29, VALUES = 5 };
+    uint64_t index;
+    ck_assert(copied_batch_fits(COPIED_BATCH_MAX, error, sizeof error));
+    ck_assert(!copied_batch_fits(COPIED_BATCH_MAX + 1, error, sizeof error));
+    if (sized(1) == 1) /* it needs 8 GB of memory */
+        return;
+    char *value = calloc(1, VALUE_BYTES);
+    ck_assert_ptr_nonnull(value);
+    uint64_t committed = begin_copy();
+    for (char key = 'a'; key < 'a' + VALUES; key++)
+        effects_put(batch, CF_DATA, (struct bytes){&key, 1}, (struct bytes){value, VALUE_BYTES});
+    free(value);
+    ck_assert_int_eq(storage_log(storage, batch, true, &index, error, sizeof error), ERR_STORE);
+    ck_assert_ptr_nonnull(strstr(error, "exceeds the maximum of 2 GiB"));
+    ck_assert_uint_eq(storage_written(storage), committed + 2);
+    effects_clear(batch);
 }
 END_TEST
 
@@ -1586,6 +1609,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, the_tail_of_a_copy_stays_whoever_opens_it);
     tcase_add_test(tests, a_cut_whose_log_is_damaged_has_lost);
     tcase_add_test(tests, the_tail_of_a_copy_is_truncated_to_what_is_committed_at_most);
+    tcase_add_test(tests, a_batch_that_copies_cannot_be_sent_is_refused);
     tcase_add_test(tests, a_copy_keeps_the_last_record_of_its_log);
     tcase_add_test(tests, a_copy_holds_orphans_after_its_start_and_rows_of_other_shards);
     tcase_add_test(tests, a_copy_takes_no_batch_of_its_own);
