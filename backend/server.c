@@ -54,16 +54,15 @@ static void log_reload_refused(struct server *server, const char *error)
 }
 
 /* Reads the shard map, and checks the places of the partitions in it. */
-static bool load_shards(const struct server *server, struct config_snapshot *snapshot, char *error,
-                        size_t size)
+static bool load_shards(const struct server *server, struct config_snapshot *snapshot,
+                        struct map_check *check, char *error, size_t size)
 {
-    struct map_check check = {0};
     if (!config_snapshot_load_map(snapshot, error, size))
         return false;
     uint32_t at = 0;
     const struct partition *partition;
     while ((partition = server_next(server, &at)))
-        if (!map_check(&check, snapshot, partition, error, size))
+        if (!map_check(check, snapshot, partition, error, size))
             return false;
     return true;
 }
@@ -73,6 +72,7 @@ static void reload(struct server *server)
 {
     char error[ERROR_MAX];
     struct reload_report report = {0};
+    struct map_check check = {0};
     struct config_snapshot *snapshot = process_config_edit(server->process);
     if (!backend_reload(&snapshot->config, &report, error, sizeof error)) {
         process_config_drop(server->process, snapshot);
@@ -84,7 +84,7 @@ static void reload(struct server *server)
     const struct tls_context *peer_tls = snapshot->peer_tls;
     struct shard_map *map = snapshot->map ? shard_map_ref(snapshot->map) : NULL;
     if (!config_snapshot_load_tls(snapshot, error, sizeof error) ||
-        !load_shards(server, snapshot, error, sizeof error)) {
+        !load_shards(server, snapshot, &check, error, sizeof error)) {
         shard_map_unref(map);
         process_config_drop(server->process, snapshot);
         log_reload_refused(server, error);
@@ -94,6 +94,8 @@ static void reload(struct server *server)
     bool map_changed = map != snapshot->map;
     if (map && map_changed)
         reload_report_moves(&report, map, snapshot->map);
+    if (check.needs_restart)
+        reload_report_restart(&report, "shards");
     shard_map_unref(map);
     const char *log_file = snapshot->config.log_file;
     if (*log_file && !log_set_file(log_file))
@@ -259,9 +261,9 @@ static void on_host_failed(void *owner, struct partition_host *host, bool is_dam
         CHECK(pthread_rwlock_unlock(&server->lock) == 0);
     } else {
         log_event(LOG_ERROR, "start_failed", "reason=" LOG_QUOTED, reason);
-        server->has_failed = true;
         process_stop(server->process);
     }
+    server->has_failed |= !is_damaged || server->hosts_running == 1; /* none is left */
     on_host_stopped(server, host);
 }
 
@@ -374,6 +376,7 @@ static void rewatch_and_reload(struct task *task)
 static bool server_open(struct server *server, char *error, size_t size)
 {
     const struct backend_config *config = &server->process->snapshot->config;
+    struct map_check check = {0};
     (void)signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit becomes a failed write */
     raise_file_limit(config);
     if (config->port < 0 && !config->tls_port && !*config->unix_socket) {
@@ -397,7 +400,7 @@ static bool server_open(struct server *server, char *error, size_t size)
         server->process->readers =
             worker_pool_new("reader", (unsigned)config->store_reader_threads);
     if (!open_hosts(server, config, error, size) || !adopt_stored_options(server, error, size) ||
-        !load_shards(server, server->process->snapshot, error, size))
+        !load_shards(server, server->process->snapshot, &check, error, size))
         return false;
     for (uint32_t i = 0; i < server->hosts_count; i++)
         if (!partition_host_begin(&server->hosts[i], error, size))

@@ -410,6 +410,11 @@ static void compare_options(struct config *fresh, const struct config *in_force,
     }
 }
 
+void reload_report_restart(struct reload_report *report, const char *option)
+{
+    append_word(report->needs_restart, option);
+}
+
 void reload_report_moves(struct reload_report *report, const struct shard_map *before,
                          const struct shard_map *after)
 {

@@ -81,6 +81,9 @@ struct proxy_snapshot *snapshot_reload(const struct proxy_snapshot *old,
 void reload_report_moves(struct reload_report *report, const struct shard_map *before,
                          const struct shard_map *after);
 
+/* The new value of the option needs a restart. */
+void reload_report_restart(struct reload_report *report, const char *option);
+
 /* For the backend: reads the file again, and sets in `config` the options that may change at run time. False: unchanged,
  * the reason is in error[size]. */
 bool backend_reload(struct backend_config *config, struct reload_report *report, char *error,

@@ -1,5 +1,6 @@
 #include "backend/slots/map_check.h"
 
+#include "backend/context/partition.h"
 #include "backend/peer/peer_set.h"
 #include "backend/slots/peering.h"
 
@@ -50,5 +51,6 @@ bool map_check(struct map_check *check, const struct config_snapshot *snapshot,
     peering_address_by(&snapshot->config, partition, address, sizeof address);
     const struct shard *shard = peer_shard_at(snapshot->map, address);
     bool has_copies = shard && shard->address_count > 1;
+    check->needs_restart |= has_copies && !partition->copies.replica;
     return !has_copies || check_copies(check, snapshot, shard, error, size);
 }

@@ -18,6 +18,8 @@ struct shard;
 struct map_check {
     const struct shard *taken[PARTITIONS_MAX]; /* shards of the partitions that were checked */
     unsigned count;
+    /* a shard gets copies, and the partition that serves it has begun without */
+    bool needs_restart;
 };
 
 /* Checks the place of this partition, whose port is known, in the map of the snapshot, which may be NULL. False: the map is refused, or an

@@ -348,6 +348,28 @@ def _(run):
         check_equal_copies(copies)
 
 
+@suite.case('a reload that gives a shard its first copies says that it needs a restart, and the shard is served')
+def _(run):
+    copies = Copies(copies=2, proxies=0)
+    copies.order = [0]
+    with copies, copies.leader() as leader:
+        check_equal(leader.get('SET', 'k', 'v'), b'OK')
+        copies.order = [0, 1]
+        copies.write_shards()
+        for backend in copies.backends:
+            backend.signal(signal.SIGHUP)
+            wait_for(lambda: b' needs_restart="shards"' in backend.log(), 'the reload to say so')
+        check_equal(leader.get('INCR', 'n'), 1)
+        for backend in copies.backends:
+            backend.kill9()
+        shutil.rmtree(copies.backends[1].data)
+        for backend in copies.backends:
+            backend.start()
+        copies.wait_follows(1)
+        with copies.reader(1) as reader:
+            check_equal([reader.get('GET', key) for key in ('k', 'n')], [b'v', b'1'])
+
+
 @suite.case('options that copies need stay')
 def _(run):
     with Copies(copies=2, proxies=0) as copies, copies.leader() as leader:
