@@ -10,6 +10,7 @@
 #include "backend/slots/peering.h"
 #include "shared/check.h"
 #include "shared/log.h"
+#include "shared/metrics.h"
 #include "shared/net/stream.h"
 
 #include <inttypes.h>
@@ -190,7 +191,7 @@ static void close_partition(struct partition_host *host, struct partition *parti
     host->loop = NULL;
     if (host->replica.loop)
         loop_free(host->replica.loop);
-    host->replica = (struct partition_host_replica){0};
+    host->replica = (struct partition_host_replica){.metrics = host->replica.metrics};
 }
 
 static void show_partition(struct partition_host *host, struct partition *partition)
@@ -251,13 +252,15 @@ static struct snapshot_join *files_new(const struct partition_host *host,
 static bool begin_replica(struct partition_host *host, struct partition *partition, char *error,
                           size_t size)
 {
-    host->replica =
-        (struct partition_host_replica){.loop = loop_new(), .end = {.run = run_replica_end}};
+    struct metrics *metrics = host->replica.metrics ? host->replica.metrics : metrics_new();
+    host->replica = (struct partition_host_replica){
+        .loop = loop_new(), .end = {.run = run_replica_end}, .metrics = metrics};
     host->replica.files = files_new(host, partition);
     const struct replica_snapshots table = snapshot_join_table(host->replica.files);
     char dir[PATH_MAX];
     data_dir(host, dir);
     const struct founding_options options = {.loop = host->replica.loop,
+                                             .metrics = metrics,
                                              .snapshots = &table,
                                              .on_install = on_files_fetched,
                                              .on_lost = on_promises_lost,

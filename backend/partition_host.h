@@ -24,6 +24,7 @@
 #include <stddef.h>
 
 struct partition;
+struct metrics;
 struct partition_host;
 struct process;
 struct snapshot_join;
@@ -47,6 +48,7 @@ struct partition_host_replica {
     struct loop_thread *thread;
     struct task end; /* posted to the replica's loop, when the replica has stopped */
     struct snapshot_join *files;
+    struct metrics *metrics; /* stay for the next replica; NULL: there was none */
 };
 
 struct partition_host {

@@ -164,7 +164,7 @@ static struct replica *make_replica(struct partition *partition, char *error, si
         .run_id = partition->process->run_id,
         .version = SCREE_VERSION,
         .thread = partition->index,
-        .metrics = metrics_new(),
+        .metrics = options->metrics,
         .labels = partition->process->labelled.links,
         .election_us = config->election_timeout_ms * 1000,
         .window = WINDOW,

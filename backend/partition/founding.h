@@ -23,10 +23,12 @@
 
 #include "backend/replica/replica.h"
 
+struct metrics;
 struct partition;
 
 struct founding_options {
-    struct loop *loop; /* of the replica's thread, which does not run yet */
+    struct loop *loop;       /* of the replica's thread, which does not run yet */
+    struct metrics *metrics; /* of that thread */
     const struct replica_snapshots *snapshots;
     /* replica_events.on_install; on the partition's thread */
     void (*on_install)(void *owner, const char *dir, const struct replica_record *record);

@@ -69,5 +69,6 @@ bool stopping_is_drained(struct partition *partition)
     }
     is_drained = is_drained && participant_is_quiet(partition->shards.participant, why, sizeof why);
     stopping_set_drained(partition, is_drained);
-    return atomic_load(&partition->process->undrained) == 0;
+    return is_drained &&
+           (partition->copies.is_closed || atomic_load(&partition->process->undrained) == 0);
 }

@@ -16,5 +16,5 @@ void stopping_set_drained(struct partition *partition, bool is_drained);
 void stopping_begin(struct partition *partition);
 /* To be called at the end of each turn: sends STOPPING_FRAME to connections that have not got it, and gives back the commands that
  * wait. Returns true when these connections are closed and no transaction over shards is open, here and at the other partitions of
- * the process, whose last transactions may need keys of this one; or after drain-timeout. */
+ * the process, whose last transactions may need keys of this one unless it is closed; or after drain-timeout. */
 bool stopping_is_drained(struct partition *partition);

@@ -49,11 +49,12 @@ struct storage {
     pthread_rwlock_t lock;
     pthread_mutex_t trim_lock; /* keeps the WAL whole during a checkpoint; taken after `lock` */
     struct replay_progress progress;
-    int replay_error;   /* of the last batch that could not be applied */
-    bool is_behind;     /* the tables lack the rows of the WAL */
-    bool is_replicated; /* this store is one of several copies: the end of its WAL is not its own */
-    bool is_copy;       /* storage_checkpoint made it, and nothing was written since */
-    bool has_lost;      /* batches that were committed are not there */
+    int replay_error; /* of the last batch that could not be applied */
+    bool is_behind;   /* the tables lack the rows of the WAL */
+    /* this store is one of several copies: the end of its WAL is not its own; set by home, read by all threads */
+    atomic_bool is_replicated;
+    bool is_copy;  /* storage_checkpoint made it, and nothing was written since */
+    bool has_lost; /* batches that were committed are not there */
 };
 
 /* ---- the WAL ----------------------------------------------------------------------------- */
