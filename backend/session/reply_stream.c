@@ -15,11 +15,18 @@
 
 /* ---- beginning a streamed reply ---- */
 
+/* The store will not be opened anew soon, when it may have no iterators. */
+static bool is_sound(const struct partition *partition)
+{
+    return partition->copies.is_following ? !commit_follow_is_broken(partition->commit)
+                                          : !commit_is_failed(partition->commit, NULL);
+}
+
 bool reply_stream_is_allowed(const struct call *call)
 {
     return call->session && !call->session->pending.streamed && !call->ready_key &&
            !call->in_exec && !call->in_script && !call->borrow && !waits_current(call->session) &&
-           !(call->command->flags & CMD_WRITE) && !commit_is_failed(call->partition->commit, NULL);
+           !(call->command->flags & CMD_WRITE) && is_sound(call->partition);
 }
 
 /* Will the reply be discarded (CLIENT REPLY)? */

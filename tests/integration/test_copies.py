@@ -224,6 +224,21 @@ def _(run):
         copies.wait_follows(1)
 
 
+@suite.case('a copy streams a reply that is longer than reply-limit, as the leader does: one moment, while records are added')
+def _(run):
+    with Copies(copies=2, proxies=0, backend_options={'backend': {'reply-limit': '1mb'}}) as copies, copies.leader() as leader:
+        values = [b'%07d' % i + b'x' * 100 for i in range(100000)]
+        for first in range(0, len(values), 1000):
+            leader.get('RPUSH', 'list', *values[first:first + 1000])
+        copies.wait_follows(1)
+        with copies.reader(1) as reader, copies.reader(1) as other:
+            reader.send('LRANGE', 'list', 0, -1)
+            wait_for(lambda: b'cmd=lrange' in other.get('CLIENT', 'LIST'), 'the reply to begin')
+            check_equal(leader.get('DEL', 'list'), 1)
+            wait_for(lambda: other.get('EXISTS', 'list') == 0, 'the copy to follow')
+            check(value(reader.read()) == values, 'the reply')
+
+
 @suite.case('a copy whose directory was set back to an older state gets what it lacks, and the leader says so')
 def _(run):
     with Copies(copies=2, proxies=0) as copies, copies.leader() as leader:
