@@ -260,8 +260,8 @@ static bool may_hold(const struct snapshot_join *join, const struct receiver *re
     return clock_mono_us() < receiver->held_until_us && (!room || room >= join->options.free_min);
 }
 
-/* A copy whose log has passed its snapshot has caught up, and may be given another one at once. Until then it only has the files, and may
- * still be installing them. */
+/* A copy that has caught up may be given another snapshot at once. Until its log has passed the files, it may still be installing them; then
+ * the records behind them, which a leader with a short log would trim, are on their way. */
 static void caught_up(struct receiver *receiver)
 {
     receiver->cuts = 0;
@@ -287,7 +287,7 @@ static void tend_receiver(struct snapshot_join *join, struct receiver *receiver)
         *receiver = (struct receiver){0};
         return;
     }
-    if (receiver->index && match > receiver->index)
+    if (receiver->index && match > receiver->index && consensus_is_caught_up(core, receiver->id))
         caught_up(receiver);
     else if (receiver->tail && !may_hold(join, receiver))
         drop_tail(join, receiver, core->last > match);
