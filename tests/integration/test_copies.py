@@ -261,6 +261,28 @@ def _(run):
         check(b'snapshot' not in copy.log().split(b'started version')[-1], 'the copy has fetched all files again')
 
 
+@suite.case('a copy whose disk was copied from another one is not heard, with a line in the log, until it has an empty directory')
+def _(run):
+    with Copies(proxies=0) as copies, copies.leader() as leader:
+        copies.wait_follows(1, 2)
+        first, second = copies.backends[1:]
+        for copy in (first, second):
+            copy.kill9()
+        shutil.rmtree(second.data)
+        shutil.copytree(first.data, second.data)
+        first.start()
+        copies.wait_follows(1)
+        second.start()
+        address = b'%s:%d' % (second.addresses[0][0].encode(), second.addresses[0][1])
+        wait_for(lambda: b'replica_double address=' + address in copies.backends[0].log(), 'the leader to see it')
+        load(leader, 'key', 500)
+        copies.wait_follows(1)
+        second.kill9()
+        shutil.rmtree(second.data)
+        second.start()
+        check_equal_copies(copies)
+
+
 @suite.case('a copy that has just started, beside a leader that lives, is not forced')
 def _(run):
     with Copies(copies=2, proxies=0) as copies:
@@ -503,7 +525,7 @@ def leave_stray(copies, backend):
     copies.start_retrying(backend)
     with copies.copy(backend.index) as connection:
         key = key_between(connection, 0, 8191)
-        values = {b'f%d' % i: b'v%d' % i + b'x' * 100 for i in range(12000)}
+        values = {b'f%d' % i: b'v%d' % i + b'x' * 100 for i in range(6000)}
         words = [word for pair in values.items() for word in pair]
         for first in range(0, len(words), 4000):
             connection.get('HSET', key, *words[first:first + 4000])
@@ -533,7 +555,7 @@ def _(run):
     with copies:
         copies.wait_follows(1)
         with copies.copy(2) as giver, copies.copy(1) as copy:
-            check_equal(giver.get('CONFIG', 'SET', 'migration-rate', '300kb'), b'OK')
+            check_equal(giver.get('CONFIG', 'SET', 'migration-rate', '1kb'), b'OK')
             wait_for(lambda: not isinstance(giver.get('SCREE', 'STRAYS', 'MOVE'), ReplyError), 'the move to begin')
             wait_for(lambda: strays(giver)['bytes'] != '0', 'the first part to be there')
             copies.wait_follows(1)
