@@ -4,9 +4,10 @@
  *
  *   u8 1 | u32 generation | u64 group | u64 map epoch | u8 n | per member: u64 id, u8 kind, u8 length, address
  *
- * A group is founded once and has a random number. Its generation is raised when an operator makes survivors a group of their own, so of
- * two groups with one origin the later one can be told. The map epoch is that of the shard map which asked for these members: a change for
- * an older map is refused. Ids are random, and are not used again.
+ * A group is founded once and has a random number, and generation 1. The generation is raised when an operator makes a copy a group of its
+ * own: to 8 times the seconds since 2026, plus the copy's place in the map. So groups of one origin differ, and the later one has the
+ * higher generation. The map epoch is that of the shard map which asked for these members: a change for an older map is refused. Ids are
+ * random, and are not used again.
  *
  * Integers are big-endian. A store without the row has one copy.
  */

@@ -19,7 +19,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GREET_US = 2000000 };
+enum {
+    GREET_US = 2000000,
+    GENERATIONS_BEGIN_S = 1767225600, /* 2026-01-01 */
+};
 
 /* ---- phases ------------------------------------------------------------------------------------ */
 
@@ -273,12 +276,30 @@ static bool make_file(struct replica *replica)
     return replica->disk.file != NULL;
 }
 
-/* Two copies that are forced and do not hear of each other get two generations, so that one of them is overtaken in the end. */
-static void number_group(struct replica_record *record, bool is_forced)
+static uint32_t place_in_map(const struct replica *replica)
 {
+    for (unsigned i = 0; i < replica->map.count; i++)
+        if (strcasecmp(replica->map.addresses[i], replica->map.address) == 0)
+            return i;
+    return 0;
+}
+
+/* Copies that are forced and do not hear of each other get different generations, so that all but one are overtaken in the end. The later
+ * one goes on; of those in one second the last of the map. A clock that shows a year before 2026 or after 2042 is left out. */
+static uint32_t forced_generation(const struct replica *replica)
+{
+    uint64_t since_s = clock_wall_us() / 1000000 - GENERATIONS_BEGIN_S;
+    uint64_t next = replica->record.generation / REPLICA_ADDRESSES_MAX + 1;
+    if (since_s > next && since_s < UINT32_MAX / REPLICA_ADDRESSES_MAX)
+        next = since_s;
+    return (uint32_t)next * REPLICA_ADDRESSES_MAX + place_in_map(replica);
+}
+
+static void number_group(struct replica *replica, bool is_forced)
+{
+    struct replica_record *record = &replica->record;
     if (is_forced) {
-        uint32_t now_s = (uint32_t)(clock_wall_us() / 1000000);
-        record->generation = now_s > record->generation ? now_s : record->generation + 1;
+        record->generation = forced_generation(replica);
         record->term++;
     } else {
         *record = (struct replica_record){
@@ -299,7 +320,7 @@ void replica_group_found(struct replica *replica, bool is_forced)
     replica->start.must_force = is_forced && !replica_log_is_idle(replica->disk.log);
     if (replica->start.must_force) /* the log and home must not write both */
         return;
-    number_group(&replica->record, is_forced);
+    number_group(replica, is_forced);
     replica->voting.known = (struct replica_known){0}; /* of the generation before */
     replica->voting.has_had_most |= is_forced;
     replica->record.election_us = replica->options.election_us;

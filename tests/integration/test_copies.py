@@ -573,6 +573,34 @@ def _(run):
             check(dict(zip(got[::2], got[1::2])) == values, 'values')
 
 
+@suite.case('of two copies that are forced at once one serves in the end, and clients of proxies go on there')
+def _(run):
+    with Copies(proxy_options={'upstream': {'hold': '1m'}}) as copies, copies.connect() as client:
+        check_equal(client.get('SET', 'k', 'v'), b'OK')
+        copies.wait_follows(1, 2)
+        copies.backends[0].kill9()
+        time.sleep(2.2)  # until both may be forced
+        with copies.copy(1) as first, copies.copy(2) as second:
+            for copy in (first, second):
+                copy.send('SCREE', 'REPLICAS', 'FORCE')
+            replies = [value(copy.read()) for copy in (first, second)]
+        check(b'OK' in replies, replies)
+        phases = []
+
+        def does_one_serve():
+            for index in (1, 2):
+                if not copies.backends[index].alive():  # it served before it heard of the other
+                    copies.backends[index].spawn()
+            phases[:] = [copies.phase(1), copies.phase(2)]
+            return sorted(map(str, phases)) == ['overtaken', 'serving']
+        wait_for(does_one_serve, 'one of them to serve', pause=0.05)
+        serves = 1 + phases.index('serving')
+        wait_for(lambda: client.get('SET', 'k', 'w') == b'OK', 'the proxy to follow')
+        with copies.copy(serves) as node:
+            check_equal(node.get('GET', 'k'), b'w')
+        check_equal(client.get('GET', 'k'), b'w')
+
+
 # ---- founding ------------------------------------------------------------------------------------------------------
 
 @suite.case('a group is founded when all other addresses answer that they are of none, or by the operator; never twice')
