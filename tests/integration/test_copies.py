@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Warm copies: each copy of a shard has all that its leader has acknowledged, and can take its place."""
 
+import contextlib
 import glob
 import os
 import shutil
@@ -10,7 +11,7 @@ import threading
 import time
 
 from support.cluster import Cluster, binary
-from support.copies import Copies, TwoShards, fields
+from support.copies import Copies, ThreeShards, TwoShards, fields
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.other_version import PEER_PROTOCOL
 from support.resp import ReplyError, value
@@ -571,6 +572,98 @@ def _(run):
             got = leader.get('HGETALL', key)
             check_equal([leader.get('HLEN', key), len(got) // 2], [len(values)] * 2, 'fields')
             check(dict(zip(got[::2], got[1::2])) == values, 'values')
+
+
+class Counting:
+    """A client that counts on one connection as fast as it can. `replies`: numbers, and texts of errors."""
+
+    def __init__(self, copies, key):
+        self.copies, self.key = copies, key
+        self.replies, self.is_over = [], threading.Event()
+        self.thread = threading.Thread(target=self._count)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self.is_over.set()
+        self.thread.join()
+
+    def _count(self):
+        with self.copies.connect() as client:
+            while not self.is_over.is_set():
+                reply = client.get('INCR', self.key)
+                self.replies.append(reply if isinstance(reply, int) else str(reply))
+
+    def wait_goes_on(self):
+        begin = len(self.replies)
+        wait_for(lambda: sum(isinstance(reply, int) for reply in self.replies[begin:]) > 5, 'the client of %s to go on' % self.key)
+
+    def breaks(self):
+        """How often the next number was not the one before + 1; an error and what follows it are one."""
+        numbers = [0] + [reply for reply in self.replies if isinstance(reply, int)]
+        return sum(after != before + 1 for before, after in zip(numbers, numbers[1:]))
+
+
+@suite.case('clients of three shards keep their connections, and go on, while two of the leaders are lost and their copies are forced, without a new map')
+def _(run):
+    with ThreeShards(proxy_options={'upstream': {'hold': '1m'}}) as copies, contextlib.ExitStack() as stack:
+        with copies.copy(0) as node:
+            tags = ['{%s}' % key_between(node, *map(int, third.split('-'))) for third in copies.halves]
+        client, dealer, taker, hasty, waiter, later, watcher, subscriber = [stack.enter_context(copies.connect()) for _ in range(8)]
+        subscriber.get('SUBSCRIBE', 'channel')
+        counting = [stack.enter_context(Counting(copies, '%s:%d' % (tag, i))) for tag in tags for i in range(2)]
+        with open(copies.shards_path, 'rb') as file:
+            text = file.read()
+        for shard, (lost, copy) in list(enumerate(copies.orders))[:2]:
+            here, elsewhere = tags[shard], tags[2]
+            for each in counting:
+                each.wait_goes_on()
+            check_equal(watcher.get('WATCH', here), b'OK')
+            for each, keys in ((dealer, (here, elsewhere)), (taker, (elsewhere, here))):
+                for words in (('MULTI',), ('INCR', keys[0] + 'deals'), ('INCR', keys[1] + 'deals')):
+                    each.get(*words)
+            waiter.send('BLPOP', elsewhere + 'list', 0)
+            hasty.send('BLPOP', here + 'list', 0)
+            wait_for(lambda: b'blocked_clients:2\r\n' in client.get('INFO', 'clients'), 'both to wait')
+            wait_for(lambda: copies.hears(copy), 'the copy to follow', pause=0.05)
+            copies.backends[lost].kill9()
+            check('connection lost before the reply' in str(value(hasty.read())), 'a command that waits at the lost leader')
+            wait_for(lambda: copies.proxies[0].http('/readyz')[0] != 200, 'the proxy to notice')
+            later.send('BLPOP', here + 'list', 0)
+            dealer.send('EXEC')
+            taker.send('EXEC')
+            client.send('MSET', here, '1', elsewhere, '2')
+            copies.force_unmapped(copy)
+            check_equal(value(client.read()), b'OK')
+            check_equal(client.get('MGET', here, elsewhere), [b'1', b'2'])
+            deals = [tuple(value(dealer.read())), tuple(reversed(value(taker.read())))]
+            check_equal(sorted(deals), [(1, 2 * shard + 1), (2, 2 * shard + 2)])
+            for key, blocked in ((elsewhere + 'list', waiter), (here + 'list', later)):
+                check_equal(client.get('RPUSH', key, 'element'), 1)
+                check_equal(value(blocked.read()), [key.encode(), b'element'])
+            for words in (('MULTI',), ('SET', here, '3')):
+                watcher.get(*words)
+            refusal = watcher.get('EXEC')
+            check(refusal is None or isinstance(refusal, ReplyError), 'EXEC after the watching leader was lost: %r' % refusal)
+            wait_for(lambda: client.get('PUBLISH', 'channel', here) == 1, 'the subscription to be made anew', pause=0.05)
+            check_equal(value(subscriber.read()), [b'message', b'channel', here.encode()])
+            for each in counting:
+                each.wait_goes_on()
+            copies.backends[lost].spawn()
+            copies.wait_phase(lost, 'overtaken')
+            with copies.copy(lost) as old:
+                check(isinstance(old.get('GET', here), ReplyError), 'the old leader serves')
+            for each in counting:
+                each.wait_goes_on()
+        for each in counting:
+            errors = [reply for reply in each.replies if isinstance(reply, str)]
+            is_lost = not each.key.startswith(tags[2])
+            check(all('connection lost before the reply' in error for error in errors), errors)
+            check(len(errors) <= is_lost and each.breaks() <= is_lost, '%s: %r, %d breaks' % (each.key, errors, each.breaks()))
+        with open(copies.shards_path, 'rb') as file:
+            check_equal(file.read(), text)
 
 
 @suite.case('of two copies that are forced at once one serves in the end, and clients of proxies go on there')

@@ -178,16 +178,16 @@ class Voters(Copies):
 
 
 class TwoShards(Copies):
-    """Shards a and b with two copies each, or others. `orders`: the backends of each, in the order of the map."""
+    """Shards a and b with two copies each, or others. `orders`: the backends of each, in the order of the map. `halves`: their slots."""
 
-    def __init__(self, orders=([0, 1], [2, 3]), **options):
-        self.orders, self.halves = orders, ['0-8191', '8192-16383']
+    def __init__(self, orders=([0, 1], [2, 3]), halves=('0-8191', '8192-16383'), **options):
+        self.orders, self.halves = [list(order) for order in orders], list(halves)
         super().__init__(copies=sum(map(len, orders)), **options)
 
     def shards_text(self, slots=None):
         self.epoch += 1
         text = '[map]\nepoch = %d\n' % self.epoch
-        for name, order, half in zip('ab', self.orders, self.halves):
+        for name, order, half in zip('abc', self.orders, self.halves):
             addresses = ' '.join('%s:%d' % self.backends[i].addresses[0][:2] for i in order)
             text += '[shard %s]\nslots = %s\naddress = %s\n' % (name, half, addresses)
         return text
@@ -215,3 +215,10 @@ class TwoShards(Copies):
         for leader, copy in self.orders:
             wait_for(lambda: self.phase(copy) == 'following' and self.applied(copy) >= self.applied(leader),
                      'copy %d to have all' % copy, pause=0.05)
+
+
+class ThreeShards(TwoShards):
+    """Shards a, b and c with two copies each; `halves` are thirds."""
+
+    def __init__(self, **options):
+        super().__init__(orders=([0, 1], [2, 3], [4, 5]), halves=('0-5460', '5461-10922', '10923-16383'), **options)
