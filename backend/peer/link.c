@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 static receive_fn link_received;
 static void link_ended(void *owner, int err);
@@ -214,7 +215,7 @@ static void link_down(struct peer_link *link, const char *reason)
 
 void peer_link_new_leader(struct peer_link *link, const char *address)
 {
-    bool is_elsewhere = address && strcmp(link->address, address) != 0;
+    bool is_elsewhere = address && strcasecmp(link->address, address) != 0; /* as in maps */
     link->listens_order = 0; /* of the leader before */
     if (link->state == PEER_LINK_UP || (is_elsewhere && link->state != PEER_LINK_DOWN))
         link_down(link, "the shard has a newer leader");
@@ -279,6 +280,7 @@ static void send_status(struct peer_link *link)
 
 static void link_up(struct peer_link *link)
 {
+    CHECK(link->stream);
     link->state = PEER_LINK_UP;
     link->retry.failures = 0;
     link->was_over_limit = false;

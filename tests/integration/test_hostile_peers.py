@@ -8,6 +8,7 @@ transaction has named.
 
 import random
 import re
+import signal
 import struct
 import threading
 import time
@@ -292,10 +293,10 @@ def frame_of(kind, number, payload):
     return HEADER.pack(len(payload), kind, b'\0\0\0', number, 0) + payload
 
 
-def identity_of(shard, run_id, shard_map=bytes(16)):
+def identity_of(shard, run_id, shard_map=bytes(16), generation=0, term=0):
     """`shard_map`: its epoch and hash."""
     words = b''.join(bytes([len(word)]) + word.encode() for word in (run_id, shard, '127.0.0.1:1', '0.1.0'))
-    return b'\1' + shard_map + bytes(8) + words
+    return b'\1' + shard_map + bytes(8) + words + struct.pack('<HHBQIQ', 0, 0, 0, 0, generation, term)
 
 
 def map_of(cluster, run_id='0' * 40):
@@ -564,12 +565,12 @@ def _(run):
 class Misled(Cluster):
     """A backend whose map has a shard at the ports; what listens there is the test's."""
 
-    def __init__(self, ports):
-        self.others = ' '.join('127.0.0.1:%d' % port for port in ports)
+    def __init__(self, ports, host='127.0.0.1'):
+        self.host, self.ports = host, ports
         super().__init__(backends=1, partitions=1, proxies=0, linked=True, slots=['0-8191'])
 
     def shards_text(self, slots=None):
-        return super().shards_text(slots) + '\n[shard misleading]\nslots = 8192-16383\naddress = %s\n' % self.others
+        return super().shards_text(slots) + '\n[shard misleading]\nslots = 8192-16383\naddress = %s\n' % ' '.join('%s:%d' % (self.host, port) for port in self.ports)
 
     def wait_linked(self):
         pass
@@ -590,6 +591,26 @@ def _(run):
         check_equal(partition.get('PING'), b'PONG')
         text = partition.get('INFO', 'peers').decode()
         check(re.search(r'peer_misleading:address=127.0.0.1:(%d|%d|%d),state=(?!up)' % (first, second, third), text), text)
+
+
+@suite.case('a peer whose host name a new map writes in capitals, and that claims to lead since later, ends no program')
+def _(run):
+    port = free_ports()
+    listener = OtherVersion(('127.0.0.1', port))
+
+    def says(generation, term):
+        identity = identity_of('misleading', '0' * 40, generation=generation, term=term)
+        listener.replies[b'PEER'] = b'$%d\r\n%s\r\n' % (len(identity), identity)  # then it closes the connection
+    says(0, 0)
+    with listener, Misled([port], host='localhost') as cluster, cluster.partition(0) as partition:
+        wait_for(lambda: b'peer_up' in cluster.backends[0].log(), 'the link')
+        cluster.host = 'LOCALHOST'
+        cluster.write_shards()
+        cluster.backends[0].signal(signal.SIGHUP)
+        wait_for(lambda: b'peers_map_epoch:%d\r\n' % cluster.epoch in partition.get('INFO', 'peers'), 'the new map')
+        says(1, 1)
+        wait_for(lambda: b'peer_leader ' in cluster.backends[0].log(), 'the leader to be heard')
+        check_equal(partition.get('PING'), b'PONG')
 
 
 REPLICA_HELLO, REPLICA_CORE, REPLICA_PART, REPLICA_KNOWN = 27, 28, 29, 30
