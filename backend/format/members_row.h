@@ -4,8 +4,8 @@
  *
  *   u8 1 | u32 generation | u64 group | u64 map epoch | u8 n | per member: u64 id, u8 kind, u8 length, address
  *
- * A group is founded once and has a random number, and generation 1. The generation is raised when an operator makes a copy a group of its
- * own: to 8 times the seconds since 2026, plus the copy's place in the map. So groups of one origin differ, and the later one has the
+ * A group is founded once and has a random number. Its generation is 8 times the seconds since 2026, plus the copy's place in the map, and
+ * is raised to that again when an operator makes a copy a group of its own. So groups of one origin differ, and the later one has the
  * higher generation. The map epoch is that of the shard map which asked for these members: a change for an older map is refused. Ids are
  * random, and are not used again.
  *

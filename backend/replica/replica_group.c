@@ -276,7 +276,7 @@ static bool make_file(struct replica *replica)
     return replica->disk.file != NULL;
 }
 
-static uint32_t place_in_map(const struct replica *replica)
+static uint32_t own_place_in_map(const struct replica *replica)
 {
     for (unsigned i = 0; i < replica->map.count; i++)
         if (strcasecmp(replica->map.addresses[i], replica->map.address) == 0)
@@ -285,26 +285,26 @@ static uint32_t place_in_map(const struct replica *replica)
 }
 
 /* Copies that are forced and do not hear of each other get different generations, so that all but one are overtaken in the end. The later
- * one goes on; of those in one second the last of the map. A clock that shows a year before 2026 or after 2042 is left out. */
-static uint32_t forced_generation(const struct replica *replica)
+ * one goes on; of those in one second the last of the map. A group that is founded after all copies were lost is newer than that of before
+ * for proxies and other shards, which remember it. A clock that shows a year before 2026 or after 2042 is left out. */
+static uint32_t next_generation(const struct replica *replica)
 {
     uint64_t since_s = clock_wall_us() / 1000000 - GENERATIONS_BEGIN_S;
     uint64_t next = replica->record.generation / REPLICA_ADDRESSES_MAX + 1;
     if (since_s > next && since_s < UINT32_MAX / REPLICA_ADDRESSES_MAX)
         next = since_s;
-    return (uint32_t)next * REPLICA_ADDRESSES_MAX + place_in_map(replica);
+    return (uint32_t)next * REPLICA_ADDRESSES_MAX + own_place_in_map(replica);
 }
 
 static void number_group(struct replica *replica, bool is_forced)
 {
     struct replica_record *record = &replica->record;
-    if (is_forced) {
-        record->generation = forced_generation(replica);
+    uint32_t generation = next_generation(replica);
+    if (is_forced)
         record->term++;
-    } else {
-        *record = (struct replica_record){
-            .generation = 1, .group = random_id(), .id = random_id(), .term = 1};
-    }
+    else
+        *record = (struct replica_record){.group = random_id(), .id = random_id(), .term = 1};
+    record->generation = generation;
     record->vote = record->id;
 }
 

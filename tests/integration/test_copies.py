@@ -439,10 +439,10 @@ def deals_go_on(copies, giver, taker, refused, is_over):
 
 
 def link_of(copies, index, shard):
-    """State of a link, the backend to which it leads, and whether it was forced."""
+    """State of a link, the backend to which it leads, and the generation there."""
     link = copies.link(index, shard)
     ports = {'%s:%d' % backend.addresses[0][:2]: i for i, backend in enumerate(copies.backends)}
-    return [link.get('state'), ports.get(link.get('address')), int(link.get('generation', 0)) > 1]
+    return [link.get('state'), ports.get(link.get('address')), int(link.get('generation', 0))]
 
 
 @suite.case('a copy of one of several shards sends clients to the leaders of the others, also after slots have moved')
@@ -494,12 +494,14 @@ def _(run):
         check(all('connection lost before the reply' in text for text in refused), refused)
         wait_for(lambda: int(client.get('GET', low)) == -int(client.get('GET', high)), 'both halves of each deal')
         copies.wait_copied()
+        generation = link_of(copies, 2, 'a')[2]
         have = client.get('GET', low)
         copies.backends[0].kill9()
         with copies.copy(1) as copy:
             wait_for(lambda: copy.get('SCREE', 'REPLICAS', 'FORCE') == b'OK', 'the link to the leader to break', pause=0.05)
         copies.wait_phase(1, 'serving')
-        wait_for(lambda: link_of(copies, 2, 'a') == ['up', 1, True], 'the other shard to follow the copy, without a new map', pause=0.05)
+        wait_for(lambda: link_of(copies, 2, 'a')[:2] == ['up', 1], 'the other shard to follow the copy, without a new map', pause=0.05)
+        check(link_of(copies, 2, 'a')[2] > generation, 'the generation')
         with copies.copy(2) as node:
             check_equal(str(node.get('GET', low)).split()[2], '%s:%d' % copies.backends[1].addresses[0][:2])
             check_equal(node.get('CLUSTER', 'SLOTS')[0][2][1], copies.backends[1].addresses[0][1])
@@ -692,6 +694,25 @@ def _(run):
         with copies.copy(serves) as node:
             check_equal(node.get('GET', 'k'), b'w')
         check_equal(client.get('GET', 'k'), b'w')
+
+
+@suite.case('a shard that is founded anew, because all its copies were lost, is linked to other shards, and proxies find it')
+def _(run):
+    with TwoShards() as copies, copies.connect() as client:
+        with copies.copy(0) as node:
+            low = key_between(node, 0, 8191)
+        copies.wait_copied()
+        copies.backends[0].kill9()
+        copies.force_unmapped(1)  # of a high generation, and at the second address
+        wait_for(lambda: client.get('SET', low, 'v') == b'OK', 'the proxy to follow')
+        copies.backends[1].kill9()
+        for index in (0, 1):
+            shutil.rmtree(copies.backends[index].data)
+            copies.start_retrying(copies.backends[index])
+        copies.wait_phase(0, 'serving')
+        wait_for(lambda: link_of(copies, 2, 'a')[:2] == ['up', 0], 'the other shard to follow', pause=0.05)
+        wait_for(lambda: copies.proxies[0].http('/readyz')[0] == 200, 'the proxy to find the leader')
+        wait_for(lambda: b'leader_found shard=a address=%s:%d' % (b'127.0.0.1', copies.backends[0].addresses[0][1]) in copies.proxies[0].log(), 'it to follow')
 
 
 # ---- founding ------------------------------------------------------------------------------------------------------
