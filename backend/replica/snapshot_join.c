@@ -320,17 +320,18 @@ static void tend_receivers(struct snapshot_join *join)
 
 /* ---- fetching ---------------------------------------------------------------------------------- */
 
+/* The reason may be a text of the target. */
 static void end_fetch(struct snapshot_join *join, const char *reason)
 {
     struct fetch *fetch = &join->fetch;
-    snapshot_target_free(fetch->target);
-    fetch->target = NULL;
-    fetch->link = NULL;
-    fetch->has_ended = true;
     if (reason)
         log_event(LOG_WARN, "snapshot_fetch_failed",
                   "partition=%u from=%016" PRIx64 " reason=" LOG_QUOTED, join->options.index,
                   fetch->from, reason);
+    snapshot_target_free(fetch->target);
+    fetch->target = NULL;
+    fetch->link = NULL;
+    fetch->has_ended = true;
 }
 
 /* snapshot_target_events.on_end. The word that all is here must leave before the link is freed, so replica_fetched comes later. */
