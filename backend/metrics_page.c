@@ -103,6 +103,12 @@ static const struct label_family partition_families[] = {
      "Records that the slowest connected copy has not applied; at a copy that follows: that it has "
      "not applied itself.",
      0, 0, 0},
+    {LABEL_GAUGE, PARTITION_COPY_LAG_MS, "scree_backend_copy_lag_seconds",
+     "For how long the slowest connected copy, or a copy that follows itself, has lacked records "
+     "that are committed.",
+     1e3, 0, 0},
+    {LABEL_GAUGE, PARTITION_COPIES_UNREADABLE, "scree_backend_copies_log_unreadable",
+     "Copies that lack a record of the log which cannot be read here.", 0, 0, 0},
     {LABEL_GAUGE, PARTITION_BACKUP_SUCCESS_MS,
      "scree_backend_backup_last_success_timestamp_seconds",
      "When the last good backup of the partition ended, Unix time; 0: there was none.", 1e3, 0, 0},

@@ -56,6 +56,8 @@ enum partition_word {
     PARTITION_COPY_SERVES,
     PARTITION_COPY_IS_IDLE, /* it neither serves nor follows */
     PARTITION_COPY_BEHIND, /* records that it, or the slowest one that follows it, has not applied */
+    PARTITION_COPY_LAG_MS,       /* for how long that has been so */
+    PARTITION_COPIES_UNREADABLE, /* copies that lack a record which cannot be read here */
     PARTITION_MEMORY_CLIENTS,
     PARTITION_MEMORY_BATCHES,
     PARTITION_MEMORY_RANKS,

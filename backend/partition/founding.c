@@ -387,33 +387,56 @@ static uint64_t missing_records(uint64_t have, uint64_t all)
     return all > have ? all - have : 0;
 }
 
-/* Records that the slowest connected member has not applied. */
-static uint64_t slowest_lacks(const struct replica_figures *figures)
+/* What a partition shows of its copies. */
+struct shown_copies {
+    unsigned up, unreadable;
+    uint64_t behind, lag_us; /* of the slowest connected member */
+};
+
+static void note_most(uint64_t *most, uint64_t value)
 {
-    uint64_t most = 0;
+    if (value > *most)
+        *most = value;
+}
+
+static struct shown_copies copies_of(const struct replica_figures *figures)
+{
+    struct shown_copies shown = {0};
     for (unsigned i = 0; i < figures->count; i++) {
-        uint64_t lacks = missing_records(figures->of[i].applied, figures->committed);
-        if (figures->of[i].is_up && lacks > most)
-            most = lacks;
+        const struct replica_figure *figure = &figures->of[i];
+        if (!figure->is_up)
+            continue;
+        shown.up++;
+        shown.unreadable += figure->is_log_unreadable;
+        note_most(&shown.behind, missing_records(figure->applied, figures->committed));
+        note_most(&shown.lag_us, figure->lag_us);
     }
-    return most;
+    return shown;
+}
+
+static uint64_t own_lag_us(const struct replica_figures *figures)
+{
+    for (unsigned i = 0; i < figures->count; i++)
+        if (figures->of[i].id == figures->own)
+            return figures->of[i].lag_us;
+    return 0;
 }
 
 static void show_copies(const struct partition *partition)
 {
     struct metric_cell *cell = partition->metrics.cell;
     struct replica_figures figures;
-    unsigned up = 0;
     replica_figures(partition->copies.replica, &figures);
-    for (unsigned i = 0; i < figures.count; i++)
-        up += figures.of[i].is_up;
+    const struct shown_copies shown = copies_of(&figures);
     bool serves = figures.phase == REPLICA_PHASE_SERVING;
     cell_set(cell, PARTITION_COPIES, figures.count);
-    cell_set(cell, PARTITION_COPIES_UP, up);
+    cell_set(cell, PARTITION_COPIES_UP, shown.up);
+    cell_set(cell, PARTITION_COPIES_UNREADABLE, shown.unreadable);
     cell_set(cell, PARTITION_COPY_SERVES, serves);
     cell_set(cell, PARTITION_COPY_BEHIND,
-             serves ? slowest_lacks(&figures)
+             serves ? shown.behind
                     : missing_records(storage_committed(partition->storage), figures.committed));
+    cell_set(cell, PARTITION_COPY_LAG_MS, (serves ? shown.lag_us : own_lag_us(&figures)) / 1000);
 }
 
 void founding_tick(struct partition *partition)

@@ -14,6 +14,14 @@ void replica_figures(struct replica *replica, struct replica_figures *to)
     pthread_mutex_unlock(&replica->shown.figures_lock);
 }
 
+uint64_t replica_lag_note(struct replica_lag *lag, uint64_t applied, uint64_t committed,
+                          uint64_t now_us)
+{
+    if (applied >= lag->index)
+        *lag = (struct replica_lag){.index = committed, .since_us = now_us};
+    return applied >= committed ? 0 : now_us - lag->since_us;
+}
+
 /* The figure of the member before, with what the copy said last. */
 static struct replica_figure figure_before(const struct replica_figures *before, uint64_t id)
 {
@@ -37,14 +45,19 @@ static struct replica_figure member_figure(const struct replica *replica,
                                            const struct member *member)
 {
     struct replica_figure figure = figure_before(&replica->shown.figures, member->id);
+    const struct consensus *core = replica_core(replica);
     bool is_own = member->id == replica->record.id;
     figure.is_voter = member->kind == MEMBER_VOTER;
     figure.is_up = is_own || replica_links_to(replica->net.links, member->id);
-    figure.match = member_match(replica_core(replica), member->id);
+    figure.match = member_match(core, member->id);
+    figure.is_log_unreadable =
+        replica->net.peers && replica_peers_has_failed(replica->net.peers, member->id);
     if (is_own) {
         figure.applied = replica->appended.applied;
         figure.heard_us = clock_mono_us();
     }
+    figure.lag_us =
+        replica_lag_note(&figure.lag, figure.applied, core ? core->committed : 0, clock_mono_us());
     memset(figure.address, 0, sizeof figure.address);
     memcpy(figure.address, member->address.data, member->address.len);
     return figure;
@@ -71,6 +84,7 @@ void replica_note_figures(struct replica *replica)
     const struct consensus *core = replica_core(replica);
     const struct members *named = &replica->membership.now.named;
     struct replica_figures figures = {.phase = replica->phase,
+                                      .own = replica->record.id,
                                       .term = core ? core->term : replica->record.term,
                                       .leader = core ? core->leader : 0,
                                       .last = core ? core->last : replica->start.found.last,

@@ -10,13 +10,21 @@
 
 enum { REPLICA_FIGURES_MAX = 8 };
 
+/* The first record that a copy is known to lack, and since when: taken anew each time that the copy has it. */
+struct replica_lag {
+    uint64_t index, since_us;
+};
+
 struct replica_figure {
     uint64_t id;
-    bool is_voter, is_up;                  /* is_up: its link is; of this copy: always */
+    bool is_voter, is_up;   /* is_up: its link is; of this copy: always */
+    bool is_log_unreadable; /* a leader's: it lacks a record that cannot be read here */
     char address[REPLICA_ADDRESS_MAX + 1]; /* as the newest record of the members has it */
     uint64_t match;    /* a leader's: its log is durable and equal up to here; else 0 */
     uint64_t applied;  /* its data have all records up to here, by its last message */
     uint64_t heard_us; /* when that came, by clock_mono_us; 0: not yet */
+    struct replica_lag lag;
+    uint64_t lag_us; /* its data have lacked a committed record for so long; 0: they lack none */
 };
 
 /* An address of the shard in the map of this copy, and what the copy there has said of itself last. */
@@ -32,12 +40,16 @@ struct replica_place {
 
 struct replica_figures {
     enum replica_phase phase;
-    uint64_t term, leader, last, committed;
+    uint64_t own, term, leader, last, committed; /* own, leader: ids */
     unsigned count;
     struct replica_figure of[REPLICA_FIGURES_MAX]; /* members, this copy among them */
     unsigned place_count;
     struct replica_place places[REPLICA_FIGURES_MAX];
 };
 
+/* How long a copy has lacked a record of those up to `committed`, when its data have those up to `applied`. To be called several times a
+ * second: a copy that follows records which come all the time lags for no longer than that and its own delay. */
+uint64_t replica_lag_note(struct replica_lag *lag, uint64_t applied, uint64_t committed,
+                          uint64_t now_us);
 /* Any thread, until replica_free. */
 void replica_figures(struct replica *replica, struct replica_figures *to);

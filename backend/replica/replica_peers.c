@@ -95,6 +95,12 @@ void replica_peers_refused(struct replica_peers *peers, uint64_t id)
         replica_send_refused(sender->send);
 }
 
+bool replica_peers_has_failed(struct replica_peers *peers, uint64_t id)
+{
+    const struct sender *sender = find_sender(peers, id);
+    return sender && replica_send_has_failed(sender->send);
+}
+
 void replica_peers_drop(struct replica_peers *peers)
 {
     for (unsigned i = 0; i < REPLICA_ADDRESSES_MAX; i++)

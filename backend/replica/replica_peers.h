@@ -39,6 +39,8 @@ bool replica_peers_send(struct replica_peers *peers, const struct consensus_mess
 void replica_peers_turn(struct replica_peers *peers);
 /* The copy has refused an APPEND (replica_send_refused). */
 void replica_peers_refused(struct replica_peers *peers, uint64_t id);
+/* Does the copy lack a record that cannot be read here (replica_send_has_failed)? */
+bool replica_peers_has_failed(struct replica_peers *peers, uint64_t id);
 /* This copy leads no more: what was offered is forgotten. */
 void replica_peers_drop(struct replica_peers *peers);
 /* The link to the copy broke. */

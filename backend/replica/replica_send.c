@@ -90,6 +90,11 @@ void replica_send_refused(struct replica_send *send)
     send->was_refused = true;
 }
 
+bool replica_send_has_failed(const struct replica_send *send)
+{
+    return send->has_failed;
+}
+
 void replica_send_note_applied(struct replica_send *send, uint64_t applied)
 {
     send->applied = applied;

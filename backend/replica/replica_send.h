@@ -50,5 +50,7 @@ void replica_send_turn(struct replica_send *send);
 void replica_send_refused(struct replica_send *send);
 /* The connection has ended, or this copy leads no more: forgets what was offered. */
 void replica_send_drop(struct replica_send *send);
+/* Is a record that was offered in a segment that cannot be read? It is in the log, and tried again. */
+bool replica_send_has_failed(const struct replica_send *send);
 /* The data have all records up to `applied`: told with each message. */
 void replica_send_note_applied(struct replica_send *send, uint64_t applied);

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from support.cluster import Cluster, binary
+from support.cluster import Cluster, binary, metric
 from support.copies import Copies, ThreeShards, TwoShards, fields
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.other_version import PEER_PROTOCOL
@@ -18,6 +18,12 @@ from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
 KEYS = sized(2000, long=200000)
+LAGS = ('scree_backend_copies_log_unreadable', 'scree_backend_copy_lag_seconds')
+
+
+def figure(backend, name):
+    """The metric of a backend with one partition."""
+    return metric(backend.http('/metrics')[1], name)
 
 
 def load(connection, prefix, count=KEYS, size=100):
@@ -282,6 +288,29 @@ def _(run):
         shutil.rmtree(second.data)
         second.start()
         check_equal_copies(copies)
+
+
+@suite.case('a leader that cannot read its log says so, and how long its copy lags; a copy that has all does not lag, also while nothing is written')
+def _(run):
+    with Copies(copies=2, proxies=0) as copies:
+        leader, copy = copies.backends
+        segments, moved = os.path.join(leader.data, 'partition-0', '*.batches'), leader.data + '.moved'
+        copies.wait_follows(1)
+        wait_for(lambda: [figure(leader, name) for name in LAGS] == [0, 0], 'no complaint', pause=0.05)
+        copy.kill9()
+        wait_for(lambda: figure(leader, 'scree_backend_copies_up') == 1, 'the copy to be missed')
+        with copies.leader() as connection:
+            for i in range(100):
+                check_equal(connection.get('SET', 'k', 'v' * 100 + str(i)), b'OK')
+        newest = sorted(glob.glob(segments))[-1]
+        os.rename(newest, moved)
+        copy.start()
+        wait_for(lambda: figure(leader, LAGS[0]) == 1 and figure(leader, LAGS[1]) > 0, 'the leader to complain', pause=0.05)
+        check(b'replica_log_unreadable' in leader.log(), 'the line of the log')
+        check_equal(figure(leader, 'scree_backend_copies_up'), 2)
+        os.rename(moved, newest)
+        copies.wait_follows(1)
+        wait_for(lambda: [figure(leader, name) for name in LAGS] == [0, 0], 'no complaint', pause=0.05)
 
 
 @suite.case('a copy that has just started, beside a leader that lives, is not forced')
