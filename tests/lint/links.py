@@ -2,8 +2,7 @@
 """links.py - documents refer only to what is there, and each has one title.
 
 Links to files and to their headings, in every .md file; paths of this tree and names of tests between backquotes
-(`proxy/core/slow_log.h`, `integration/test_tls`, `test_tls`); for each alert rule the paragraph of the runbook, with commands in it;
-titles of cases in docs/security.md; ports in console blocks: those of the README's cluster or of the packages, so that a reader can
+(`proxy/core/slow_log.h`, `integration/test_tls`, `test_tls`); titles of cases in docs/security.md; ports in console blocks: those of the README's cluster or of the packages, so that a reader can
 type the commands; labels of metrics.
 """
 
@@ -65,16 +64,6 @@ def missing_paths(path):
             yield '%s:%d: `%s`: there is no such test' % (path, number, name)
 
 
-def runbooks():
-    text = read('docs/runbook.md')
-    sections = dict(re.findall(r'^### (Scree\w+)\n(.*?)(?=^##|\Z)', text, re.M | re.S))
-    for alert, url in re.findall(r'- alert: (\w+).*?runbook_url: (\S+)', read('k8s/monitoring/rules.yaml'), re.S):
-        if url != 'docs/runbook.md#' + alert.lower():
-            yield 'k8s/monitoring/rules.yaml: %s: its runbook is %s' % (alert, url)
-        if '```console\n$ ' not in sections.get(alert, ''):
-            yield 'docs/runbook.md: ### %s: expected a paragraph with commands, for the alert of that name' % alert
-
-
 def wrong_titles(path):
     """The first line is the title, `# Words`; what stands below has `##` or more."""
     lines = without_code(read(path)).splitlines()
@@ -130,7 +119,7 @@ def unknown_labels(known):
 
 
 def main():
-    problems = list(runbooks()) + list(missing_cases()) + list(unknown_labels(known_labels()))
+    problems = list(missing_cases()) + list(unknown_labels(known_labels()))
     ports = configured_ports()
     for path in tracked():
         if path.endswith('.md'):
