@@ -301,5 +301,16 @@ def _(run):
                 check_equal(value(other.read()), b'OK')
 
 
+@suite.case('KEYS of more than client-output-limit in all, and of less at each shard, is an error that says so; with a higher limit it is whole')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxy_options={'proxy': {'client-output-limit': '1mb'}}) as cluster, cluster.connect() as client:
+        names = ['k%05d' % i + 'x' * 44 for i in range(24000)]
+        for start in range(0, len(names), 1000):
+            client.get('MSET', *[word for name in names[start:start + 1000] for word in (name, 'v')])
+        check_equal(str(client.get('KEYS', '*')), 'ERR the reply would be longer than client-output-limit of the proxy')
+        check_equal(client.get('CONFIG', 'SET', 'client-output-limit', '2mb'), b'OK')
+        check(sorted(client.get('KEYS', '*')) == [name.encode() for name in names], 'other keys')
+
+
 if __name__ == '__main__':
     suite.main()

@@ -4,6 +4,7 @@ without help.
 """
 
 import os
+import re
 import signal
 
 from support.cluster import Cluster
@@ -43,6 +44,8 @@ def _(run):
         check(client.get('EXISTS', 'new') == 0, 'a refused write was made')
         set_limit(cluster.backends[0], '0')
         wait_for(lambda: client.get('SET', 'new', 'value') == b'OK', 'SET to be taken again')
+        log = cluster.backends[0].log().decode()
+        check(re.search('disk_low free_bytes=[1-9]', log) and re.search('disk_has_room free_bytes=[1-9]', log), 'the free bytes in the log')
 
 
 suite.main()
