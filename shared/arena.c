@@ -1,5 +1,6 @@
 #include "shared/arena.h"
 
+#include "shared/big_memory.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -11,12 +12,19 @@ struct arena_chunk {
     size_t size; /* bytes of data[] */
     size_t used;
     uint64_t number; /* arena->chunks when it was made */
+    uint32_t shares; /* arena_share */
+    bool is_left;    /* the arena has forgotten it: freed with the last share */
     _Alignas(8) char data[];
 };
 
 void arena_init(struct arena *arena)
 {
     *arena = (struct arena){0};
+}
+
+static void chunk_free(struct arena_chunk *chunk)
+{
+    big_free(chunk, sizeof *chunk + chunk->size);
 }
 
 /* Frees a chunk and the chunks behind it, up to `end`. */
@@ -27,7 +35,10 @@ static void free_chunks(struct arena *arena, struct arena_chunk *chunk,
     while (chunk != end) {
         struct arena_chunk *next = chunk->next;
         freed += chunk->size;
-        free(chunk);
+        if (chunk->shares)
+            chunk->is_left = true;
+        else
+            chunk_free(chunk);
         chunk = next;
     }
     if (arena->meter) /* chunks that are older than the meter's count do not count */
@@ -107,7 +118,7 @@ static struct arena_chunk *chunk_new(struct arena *arena, size_t size)
     size_t room = size > CHUNK_SIZE / 4 ? size : CHUNK_SIZE;
     if (arena->meter)
         meter_add(arena->meter, room);
-    struct arena_chunk *chunk = malloc(sizeof(*chunk) + room);
+    struct arena_chunk *chunk = big_alloc(sizeof *chunk + room);
     CHECK(chunk);
     *chunk = (struct arena_chunk){.size = room, .number = ++arena->chunks};
     struct arena_chunk **link = &arena->chunk;
@@ -129,6 +140,29 @@ void *arena_alloc(struct arena *arena, size_t size)
     chunk->used += size;
     arena->bytes += size;
     return room;
+}
+
+static bool has_byte(const struct arena_chunk *chunk, const char *byte)
+{
+    return byte >= chunk->data && byte < chunk->data + chunk->used;
+}
+
+struct arena_chunk *arena_share(const struct arena *arena, const char *byte)
+{
+    struct arena_chunk *chunk = arena->chunk;
+    while (chunk && !has_byte(chunk, byte))
+        chunk = chunk->next;
+    if (!chunk || chunk->size == CHUNK_SIZE)
+        return NULL;
+    chunk->shares++;
+    return chunk;
+}
+
+void arena_unshare(struct arena_chunk *chunk)
+{
+    CHECK(chunk->shares > 0);
+    if (--chunk->shares == 0 && chunk->is_left)
+        chunk_free(chunk);
 }
 
 struct bytes arena_copy(struct arena *arena, struct bytes data)

@@ -4,6 +4,7 @@
  */
 #include "shared/block.h"
 
+#include "shared/big_memory.h"
 #include "shared/check.h"
 
 #include <pthread.h>
@@ -35,7 +36,7 @@ struct block *block_new_exact(size_t size)
 {
     if (size > SIZE_MAX - sizeof(struct block))
         return NULL;
-    struct block *block = malloc(sizeof(*block) + size);
+    struct block *block = big_alloc(sizeof(*block) + size);
     if (!block)
         return NULL;
     *block = (struct block){.refs = 1, .size = size, .data = block->room};
@@ -57,10 +58,26 @@ struct block *block_new_borrowed(char *data, size_t size, block_release_fn *rele
 
 static void block_free(struct block *block)
 {
+    size_t own = block->release ? 0 : block->size;
     bytes_total -= (int64_t)block->size;
     if (block->release)
         block->release(block->owner);
-    free(block);
+    big_free(block, sizeof *block + own);
+}
+
+struct block *block_grow(struct block *block, size_t size)
+{
+    size_t before = block->size;
+    CHECK(block->refs == 1 && size >= before && size <= SIZE_MAX - sizeof *block);
+    if (block->release)
+        return NULL;
+    block = big_grow(block, sizeof *block + before, sizeof *block + size);
+    if (!block)
+        return NULL;
+    block->data = block->room;
+    block->size = size;
+    bytes_total += (int64_t)(size - before);
+    return block;
 }
 
 static struct block *cache_pop(void)

@@ -37,6 +37,9 @@ struct block *block_new_exact(size_t size);
  * release(owner) is called. */
 struct block *block_new_borrowed(char *data, size_t size, block_release_fn *release, void *owner);
 struct block *block_ref(struct block *block);
+/* The block, of which the caller has the only reference, with room for `size` bytes and with its old ones; it has moved. NULL: that takes
+ * a copy, which the caller makes; the block stays. */
+struct block *block_grow(struct block *block, size_t size);
 /* Drops one reference; the last one frees the block, or puts it into the cache. NULL is allowed. */
 void block_unref(struct block *block);
 /* Frees half of this thread's unused cached blocks; called by a slow timer. */

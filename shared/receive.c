@@ -65,6 +65,18 @@ static size_t trusted_need(const struct receive *receive)
     return receive->need < most ? receive->need : most;
 }
 
+/* A big frame that is the first of its block is not copied each time that its block gets bigger. */
+static bool grow_private(struct receive *receive, size_t size)
+{
+    const struct block *old = receive->partial;
+    if (receive->is_shared || receive->start || old->refs > 1 || size < old->size)
+        return false;
+    struct block *block = block_grow(receive->partial, size);
+    if (block)
+        receive->partial = block;
+    return block != NULL;
+}
+
 /* Moves the kept bytes to a private block with free room. A sender that filled its last block (`is_busy`) gets at
  * least a standard block. False: out of memory for the announced frame. */
 static bool move_to_private(struct receive *receive, bool is_busy)
@@ -75,6 +87,8 @@ static bool move_to_private(struct receive *receive, bool is_busy)
         size = trusted_need(receive);
     if (size < PRIVATE_MIN)
         size = PRIVATE_MIN;
+    if (grow_private(receive, size))
+        return true;
     struct block *block = is_busy ? block_new(size) : block_new_exact(size);
     if (!block)
         return false;

@@ -191,8 +191,8 @@ void keyspace_tell_flush(struct call *call, struct space *space);
 void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b);
 /* For EXEC: was a watched key changed, or has it expired? */
 bool keyspace_watch_dirty(struct call *call, struct watcher *watcher);
-/* The block that holds a value borrowed from the store, so that a reply can refer to it after the command without a
- * copy; borrowed until the command ends. NULL: the value is in no block. */
+/* The block that holds a value borrowed from the store, or a big one of a buffer, so that a reply can refer to it after the
+ * command without a copy; borrowed until the command ends. NULL: the value is in no block. */
 struct block *keyspace_block(struct call *call, struct bytes value);
 /* Releases the values borrowed by a command; dispatch calls it after every handler. */
 void keyspace_end(struct partition *partition);

@@ -1,12 +1,14 @@
 /*
  * pinned.c - values that a command has borrowed from the store, and that stay in memory until it ends or releases them.
  *
- *   row_get ─► slice of RocksDB ─► running.pins ─┬─ the command ends ─────► released
- *                                                └─ a reply refers to it ─► a block has it; released with the last reply
+ *   row_get ─┬► slice of RocksDB ─► running.pins ─┬─ the command ends ─────► released
+ *            │                                    └─ a reply refers to it ─► a block has it; released with the last reply
+ *            └► big value of a write buffer, or of a fetch ─ a reply refers to it ─► likewise
  */
 #include "backend/keyspace/keyspace_inner.h"
 
 #include "backend/context/partition.h"
+#include "backend/storage/overlay.h"
 
 #include <stdlib.h>
 
@@ -23,16 +25,21 @@ void pin_value(struct partition *partition, const struct slice *slice)
     budget_hold(&partition->running.budget, slice->len);
 }
 
-static bool holds(const char *data, size_t len, struct bytes value)
-{
-    return value.data >= data && value.data + value.len <= data + len;
-}
-
 static void release_shared(void *owner)
 {
     struct slice *slice = owner;
     slice_release(slice);
     free(slice);
+}
+
+/* A block of these bytes, which the command holds until it ends. */
+static struct block *add_block(struct partition *partition, struct bytes bytes,
+                               block_release_fn *release, void *owner)
+{
+    struct block *block = block_new_borrowed((char *)bytes.data, bytes.len, release, owner);
+    block->next = partition->running.blocks;
+    partition->running.blocks = block;
+    return block;
 }
 
 /* Creates a block that refers to a pinned value of RocksDB; freeing the block releases the pin. */
@@ -42,25 +49,28 @@ static struct block *share(struct partition *partition, struct slice *pin)
     CHECK(owner);
     *owner = *pin;
     pin->pin = NULL;
-    struct block *block =
-        block_new_borrowed((char *)owner->data, owner->len, release_shared, owner);
-    block->next = partition->running.blocks;
-    partition->running.blocks = block;
-    return block;
+    return add_block(partition, slice_bytes(owner), release_shared, owner);
+}
+
+/* The same for a value that has no pin; NULL: it is not big enough to be worth it. */
+static struct block *share_big(struct partition *partition, struct bytes value)
+{
+    const struct overlay_share share = overlay_share(partition->overlay, value);
+    return share.release ? add_block(partition, value, share.release, share.owner) : NULL;
 }
 
 struct block *keyspace_block(struct call *call, struct bytes value)
 {
     struct partition *partition = call->partition;
     for (struct block *block = partition->running.blocks; block; block = block->next)
-        if (holds(block->data, block->size, value))
+        if (slice_covers(&(struct slice){block->data, block->size, NULL}, value))
             return block;
     for (size_t i = 0; i < partition->running.pins_count; i++) {
         struct slice *pin = &partition->running.pins[i];
-        if (pin->pin && holds(pin->data, pin->len, value))
+        if (pin->pin && slice_covers(pin, value))
             return share(partition, pin);
     }
-    return NULL;
+    return share_big(partition, value);
 }
 
 /* Releases the pins from this one on. */

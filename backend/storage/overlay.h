@@ -88,6 +88,13 @@ int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key,
 /* Writes a row; key and value are copied. What is cached of the row's collection becomes invalid (stamps.h). */
 void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key);
+/* Something that stays in memory until release(owner) on the partition's thread; release NULL: nothing does. */
+struct overlay_share {
+    void (*release)(void *owner);
+    void *owner;
+};
+/* Keeps a borrowed value without a pin, of BIG_VALUE_BYTES or more, or a part of that size: so a reply needs no copy. */
+struct overlay_share overlay_share(const struct overlay *overlay, struct bytes value);
 /* The same for a handler, which itself updates what is cached of the collection: nothing becomes invalid. */
 void overlay_put_own(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
 void overlay_delete_own(struct overlay *overlay, enum cf cf, struct bytes key);

@@ -63,8 +63,15 @@ struct fetch {
     bool keeps_blocks;
     int result; /* of store_fetch */
     struct slice value;
+    struct reader_share *share; /* NULL: the pin is in `value` */
     size_t key_len;
     char key[];
+};
+
+/* A pinned value that others have beside its fetch. */
+struct reader_share {
+    uint32_t count; /* the fetch counts too */
+    struct slice value;
 };
 
 /* Fetches that one reader thread makes. */
@@ -135,6 +142,42 @@ static struct fetch *fetch_find(struct reader *reader, enum cf cf, struct bytes 
     return fetch;
 }
 
+/* ---- shared values ---- */
+
+static struct reader_share *share_pin(struct fetch *fetch)
+{
+    struct reader_share *share = malloc(sizeof *share);
+    CHECK(share);
+    *share = (struct reader_share){.count = 1, .value = fetch->value};
+    fetch->value.pin = NULL;
+    return share;
+}
+
+struct reader_share *reader_share(struct reader *reader, struct bytes value)
+{
+    struct list *link = reader->kept.next;
+    struct fetch *fetch = NULL;
+    for (; link != &reader->kept; link = link->next) {
+        fetch = container_of(link, struct fetch, kept);
+        if (!fetch->is_copy && slice_covers(&fetch->value, value))
+            break;
+    }
+    if (link == &reader->kept)
+        return NULL;
+    if (!fetch->share)
+        fetch->share = share_pin(fetch);
+    fetch->share->count++;
+    return fetch->share;
+}
+
+void reader_unshare(struct reader_share *share)
+{
+    if (--share->count)
+        return;
+    slice_release(&share->value);
+    free(share);
+}
+
 /* ---- fetches ---- */
 
 static void fetch_free(struct fetch *fetch)
@@ -150,7 +193,9 @@ static void fetch_free(struct fetch *fetch)
         reader->kept_bytes -= fetch->value.len;
     }
     list_remove(&fetch->kept);
-    if (fetch->is_copy)
+    if (fetch->share)
+        reader_unshare(fetch->share);
+    else if (fetch->is_copy)
         free((char *)fetch->value.data);
     else
         slice_release(&fetch->value);

@@ -91,6 +91,11 @@ static inline struct bytes slice_bytes(const struct slice *slice)
 {
     return (struct bytes){slice->data, slice->len};
 }
+/* Are these bytes part of the value? */
+static inline bool slice_covers(const struct slice *slice, struct bytes part)
+{
+    return part.data >= slice->data && part.data + part.len <= slice->data + slice->len;
+}
 
 /* 0 and the value, ERR_NOT_FOUND, or ERR_STORE (logged). On failure `value` is unchanged. */
 int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value);

@@ -3,6 +3,7 @@
 bounded memory.
 """
 
+import contextlib
 import os
 
 from support.cluster import Cluster, evict_all, is_sanitized
@@ -211,6 +212,37 @@ def _(run):
         check_equal(client.call('SET', 'big', big), ('+', b'OK'))
         for _ in range(3):
             check(client.get('GET', 'big') == big, 'another value')
+
+
+@suite.case('slow readers get a big value as it was at the command: overwritten, deleted, and gone from buffers and caches')
+def _(run):
+    with server() as cluster, cluster.partition(0) as client, contextlib.ExitStack() as stack:
+        values = [bytes([65 + i]) * 30_000_000 for i in range(3)]
+        readers = []
+
+        def begin_to_read(*words):
+            """Sends a command, and waits until it is executed; nothing of its reply is read."""
+            calls = b'cmdstat_%s:calls=' % words[0].lower().encode()
+            before = client.get('INFO', 'commandstats')
+            readers.append(stack.enter_context(cluster.partition(0)))
+            readers[-1].send(*words)
+            wait_for(lambda: count(client.get('INFO', 'commandstats'), calls) > count(before, calls), '%s to be executed' % words[0])
+
+        def count(stats, calls):
+            return int(stats.split(calls)[1].split(b',')[0]) if calls in stats else 0
+        check_equal(client.call('SET', 'big', values[0]), ('+', b'OK'))
+        begin_to_read('GET', 'big')
+        begin_to_read('GETRANGE', 'big', 5, -6)
+        check_equal(client.call('SET', 'big', values[1]), ('+', b'OK'))
+        evict_all(client)
+        begin_to_read('GET', 'big')
+        begin_to_read('GET', 'big')
+        done = client.pipeline([['MULTI'], ['SET', 'big', values[2]], ['GET', 'big'], ['EXEC'], ['DEL', 'big']])
+        check(done[3][1][1] == ('$', values[2]), 'another value in EXEC')
+        evict_all(client)
+        check(client.get('GET', 'big') is None, 'the key is there')
+        for reader, want in zip(readers, (values[0], values[0][5:-5], values[1], values[1])):
+            check(reader.read() == ('$', want), 'another value')
 
 
 @suite.case('reading a value of 100 MB takes its size once beside the store, and afterwards no memory')

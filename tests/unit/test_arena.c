@@ -94,6 +94,30 @@ START_TEST(a_mark_keeps_what_was_allocated_before_it)
 }
 END_TEST
 
+START_TEST(a_shared_allocation_stays_when_the_arena_forgets_it)
+{
+    enum { BIG = 33 << 20 };
+    struct arena arena;
+    arena_init(&arena);
+    char *small = arena_alloc(&arena, 8);
+    const struct arena_mark mark = arena_mark(&arena);
+    char *big = memset(arena_alloc(&arena, BIG), 7, BIG);
+    ck_assert_ptr_null(arena_share(&arena, small));
+    ck_assert_ptr_null(arena_share(&arena, big + BIG));
+    struct arena_chunk *chunk = arena_share(&arena, big + 3);
+    ck_assert_ptr_eq(arena_share(&arena, big), chunk);
+    arena_release(&arena, &mark);
+    char *next = memset(arena_alloc(&arena, BIG), 8, BIG);
+    struct arena_chunk *other = arena_share(&arena, next);
+    arena_unshare(other); /* before the arena forgets it */
+    arena_fini(&arena);
+    arena_unshare(chunk);
+    ck_assert_int_eq(big[0], 7);
+    ck_assert_int_eq(big[BIG - 1], 7);
+    arena_unshare(chunk);
+}
+END_TEST
+
 static void refuse(struct arena_meter *meter)
 {
     meter->is_over = true;
@@ -135,6 +159,7 @@ int main(void)
     tcase_add_test(tests, only_big_allocations_and_then_reset_keep_nothing);
     tcase_add_test(tests, a_copy_is_equal_and_may_be_empty);
     tcase_add_test(tests, a_mark_keeps_what_was_allocated_before_it);
+    tcase_add_test(tests, a_shared_allocation_stays_when_the_arena_forgets_it);
     tcase_add_test(tests, a_meter_counts_chunks_and_reports_once);
     return suite_run(suite);
 }

@@ -148,6 +148,29 @@ START_TEST(threads_have_own_caches_that_end_with_them)
 }
 END_TEST
 
+START_TEST(a_block_of_megabytes_grows_with_its_bytes_or_stays)
+{
+    static const size_t sizes[] = {100000, 5 << 20, 40 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct block *block = block_new_exact(sizes[i]);
+        memset(block->data, 'x', sizes[i]);
+        block->used = sizes[i];
+        struct block *grown = block_grow(block, 50 << 20);
+        if (grown) {
+            block = grown;
+            ck_assert_uint_eq(block->size, 50 << 20);
+            memset(block->data + sizes[i], 'y', block->size - sizes[i]);
+        }
+        ck_assert_uint_eq(block->used, sizes[i]);
+        ck_assert_int_eq(block->data[0], 'x');
+        ck_assert_int_eq(block->data[sizes[i] - 1], 'x');
+        ck_assert_uint_eq(block_bytes_total(), block->size);
+        block_unref(block);
+        ck_assert_uint_eq(block_bytes_total(), 0);
+    }
+}
+END_TEST
+
 START_TEST(unref_of_null_is_allowed)
 {
     block_unref(NULL);
@@ -169,6 +192,7 @@ int main(void)
     tcase_add_test(tests, decay_gives_back_half_of_the_cache_each_time);
     tcase_add_test(tests, the_cache_is_bounded);
     tcase_add_test(tests, threads_have_own_caches_that_end_with_them);
+    tcase_add_test(tests, a_block_of_megabytes_grows_with_its_bytes_or_stays);
     tcase_add_test(tests, unref_of_null_is_allowed);
     return suite_run(suite);
 }

@@ -212,6 +212,26 @@ START_TEST(announced_bytes_that_are_not_sent_take_at_most_a_megabyte)
 }
 END_TEST
 
+START_TEST(an_announced_frame_of_megabytes_arrives_whole)
+{
+    enum { SIZE = 80 << 20 };
+    struct reader *reader = reader_new(SIZE + 100);
+    char *line = malloc(SIZE);
+    ck_assert_ptr_nonnull(line);
+    int head = snprintf(line, SIZE, "%d x", SIZE);
+    for (size_t i = (size_t)head; i < SIZE; i++)
+        line[i] = (char)('a' + i / 1021 % 26);
+    line[SIZE - 1] = '\n';
+    feed(reader, "before\n", 7);
+    pass_in_pieces(reader, line, SIZE, 256 * 1024);
+    feed(reader, "after\n", 6);
+    ck_assert_uint_eq(reader->len, SIZE + 13);
+    ck_assert(memcmp(reader->lines + 7, line, SIZE) == 0);
+    free(line);
+    reader_free(reader);
+}
+END_TEST
+
 START_TEST(a_long_frame_of_unknown_size_is_copied_a_bounded_number_of_times)
 {
     enum { SIZE = 8 << 20 };
@@ -377,6 +397,7 @@ int main(void)
     tcase_add_test(tests, a_need_that_becomes_known_later_gets_its_room_at_once);
     tcase_add_test(tests, frames_of_a_private_block_that_are_referred_to_stay_in_place);
     tcase_add_test(tests, announced_bytes_that_are_not_sent_take_at_most_a_megabyte);
+    tcase_add_test(tests, an_announced_frame_of_megabytes_arrives_whole);
     tcase_add_test(tests, a_long_frame_of_unknown_size_is_copied_a_bounded_number_of_times);
     tcase_add_test(tests, every_cut_gives_the_same_frames);
     tcase_add_test(tests, a_paused_reader_gets_a_long_rest_again_from_where_it_lay);
