@@ -398,6 +398,8 @@ static bool read_own_log(struct replica *replica, char *error, size_t size)
         replica_log_read(replica->options.storage, record, &replica->start.found, error, size)) {
     case REPLICA_LOG_READ:
         replica->phase = record->group ? REPLICA_PHASE_FOLLOWING : REPLICA_PHASE_JOINING;
+        if (record->group) /* others hear it also while no record comes */
+            replica->appended.applied = storage_committed(replica->options.storage);
         return check_voters(replica, error, size);
     case REPLICA_LOG_UNFOUNDED:
         replica->phase = REPLICA_PHASE_NONE;
