@@ -23,7 +23,12 @@
 #include <limits.h>
 #include <stdlib.h>
 
-enum { ARGV_KEEP = 1024, ARGS_MAX_UNAUTHENTICATED = 10, INLINE_BYTES_MAX = 64 * 1024 };
+enum {
+    ARGV_KEEP = 1024,
+    ARGS_MAX_UNAUTHENTICATED = 10,
+    INLINE_BYTES_MAX = 64 * 1024,
+    TURN_US = 2000 /* after so long no further request of a connection begins in this turn */
+};
 
 static receive_fn on_data;
 static void on_end(void *owner, int err);
@@ -31,6 +36,7 @@ static void on_drain(void *owner);
 static void on_fetched(struct retry *retry);
 static const struct stream_events events = {
     .on_data = on_data, .on_end = on_end, .on_drain = on_drain};
+static void begin_next_turn(struct last_step *step);
 static void connection_abort(struct session *session);
 static void connection_end(struct session *session);
 static void connection_resume(struct session *session);
@@ -70,6 +76,8 @@ struct session *connection_new(struct partition *partition, struct stream *strea
     retry_init(&session->pending.retry, on_fetched);
     list_init(&session->monitor);
     list_init(&session->replies.overdue);
+    list_init(&session->pending.next_turn.link);
+    session->pending.next_turn.run = begin_next_turn;
     connection_reset(session);
     list_push(&partition->clients.all, &session->link);
     partition->clients.count++;
@@ -104,6 +112,7 @@ static void connection_free(struct session *session)
     push_messages_forget(partition->watchers.messages, session);
     coordinator_forget(partition->shards.coordinator, session);
     list_remove(&session->replies.overdue);
+    list_remove(&session->pending.next_turn.link);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->replies.waiting[i]);
         out_clear(&session->replies.held[i]);
@@ -406,6 +415,26 @@ static bool has_no_room(const struct session *session)
            session_owed_bytes(session) > STREAM_HIGH_WATER;
 }
 
+/* Has the connection had its part of the turn? The requests behind follow when the loop has looked for those of others. */
+static bool has_had_turn(const struct session *session, uint64_t begun_us)
+{
+    return session->partition->running.started_us >= begun_us + TURN_US;
+}
+
+/* last_step */
+static void begin_next_turn(struct last_step *step)
+{
+    connection_resume(container_of(step, struct session, pending.next_turn));
+}
+
+static void end_turn(struct session *session)
+{
+    session->is_throttled = true;
+    stream_pause(session->stream);
+    list_remove(&session->pending.next_turn.link); /* a commit may have resumed it already */
+    loop_at_last(session->partition->loop, &session->pending.next_turn);
+}
+
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
 {
     (void)block;
@@ -418,10 +447,15 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     partition->running.started_us = clock_mono_us();
     if (!partition->metrics.turn_us)
         partition->metrics.turn_us = partition->running.started_us;
+    const uint64_t begun_us = partition->running.started_us;
     session->is_running = true;
     size_t used = 0;
     while (used < len && !session->is_closing && !session->pending.waiter &&
            !session->pending.streamed && !session->peer) {
+        if (used && has_had_turn(session, begun_us)) {
+            end_turn(session);
+            break;
+        }
         if (has_no_room(session)) {
             throttle(session);
             break;

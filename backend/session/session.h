@@ -27,6 +27,7 @@
 #include "backend/storage/retry.h"
 #include "shared/acl/channel.h"
 #include "shared/namespace.h"
+#include "shared/net/loop.h"
 #include "shared/net/stream.h"
 #include "shared/resp.h"
 
@@ -126,6 +127,7 @@ struct session_pending {
     struct coordinated *across;        /* the request's transaction over shards; NULL: none */
     struct bounced_slots *bounced;     /* bounced_slots.h; NULL: none */
     struct lock_waiter *lock_waiter;   /* of the request, which has waited for a lock; NULL */
+    struct last_step next_turn;        /* its requests have taken too much of this turn */
     uint8_t suspend_tries;             /* how often the request was suspended */
     /* the request was rolled back because it is slow, and runs again (slow_call.h) */
     bool was_slow;
@@ -156,7 +158,7 @@ struct session {
     bool is_running;   /* a command of the session is on the stack */
     bool is_closing;   /* reads no more requests; closed as soon as no reply is held */
     bool is_aborted;   /* set while is_running: aborted when the command has ended */
-    bool is_throttled; /* paused by CLIENT PAUSE or a full batch */
+    bool is_throttled; /* paused by CLIENT PAUSE or a full batch, or until the next turn */
     bool is_paused;    /* its next request waits for the end of CLIENT PAUSE */
     struct partition *partition;
     struct stream *stream;

@@ -2,6 +2,7 @@
 """What clients share is given out fairly: no command, client or namespace takes all of a proxy."""
 
 import contextlib
+import re
 import signal
 import time
 
@@ -11,6 +12,7 @@ from support.relay import Relay
 from support.resp import Closed
 
 suite = Suite(__doc__)
+MB = 1 << 20
 
 
 def wrong_number(client, *words):
@@ -164,6 +166,22 @@ def _(run):
         check(done < clients * each // 3, '%d requests of the other namespace went first' % done)
         for client in many:
             check_equal([client.read() for _ in range(each)], [('+', b'OK')] * each)
+
+
+@suite.case('a pipeline of commands that each take some time does not hold a shard: other connections are served between them')
+def _(run):
+    count = 1200
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, cluster.partition(0) as many, cluster.partition(0) as few:
+        check_equal(many.call('SET', 'big', b'x' * MB), ('+', b'OK'))
+        check_equal(few.call('PING'), ('+', b'PONG'))
+        backend = cluster.backends[0]
+        backend.pause()
+        many.send_many([('BITCOUNT', 'big')] * count)
+        few.send('INFO', 'commandstats')
+        backend.resume()
+        done = re.search(rb'cmdstat_bitcount:calls=(\d+)', few.read()[1])
+        check(not done or int(done[1]) < 100, '%s commands of the pipeline went first' % (done and done[1]))
+        check_equal({many.read() for _ in range(count)}, {(':', b'%d' % (4 * MB))})
 
 
 @suite.case('a big value is written and read through the proxy, and its shard is not declared silent')
