@@ -254,7 +254,7 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     seat->partition->listeners.unix_socket = listen_on(seat, shard->addresses[1]);
     seat->partition->listeners.port = SIM_PORT + (int)index;
     if (cluster->plan.has_leaders)
-        seat->leader = sim_leader_new(seat->partition);
+        seat->leader = sim_leader_new(seat->partition, &backend->terms[index]);
     if (cluster->map)
         peering_configure(seat->partition);
     if (!cluster->plan.has_portions)

@@ -88,6 +88,7 @@ struct sim_backend {
     enum sim_state state;
     struct process *process;
     struct sim_seat seats[SIM_PARTITIONS_MAX];
+    uint64_t terms[SIM_PARTITIONS_MAX]; /* of the leaders of its seats */
     uint64_t back_us; /* when DOWN: time of its next start */
     bool was_crashed; /* it has crashed at least once */
 };

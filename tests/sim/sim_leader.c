@@ -15,6 +15,7 @@ enum { COMMIT_MS = 3 };
 
 struct sim_leader {
     struct partition *partition;
+    uint64_t *term;
     struct timer *timer; /* writes or commits the record */
     struct bytes given;  /* not in the log yet; data NULL: none */
     uint64_t written;    /* in the log, and not committed; 0: none */
@@ -97,7 +98,7 @@ static void tell_role(struct sim_leader *leader, enum replica_phase phase)
 {
     struct partition *partition = leader->partition;
     const struct replica_role role = {.phase = phase,
-                                      .term = partition->copies.term + 1,
+                                      .term = ++*leader->term,
                                       .leader = 1,
                                       .committed = storage_written(partition->storage)};
     leadership_role(partition, &role);
@@ -110,7 +111,7 @@ static void write_probe(struct sim_leader *leader)
     struct effects *effects = effects_new();
     uint64_t index = storage_written(partition->storage) + 1;
     effects_begin(effects, &(struct effects_header){.type = EFFECTS_PROBE});
-    effects_set_numbers(effects, index, partition->copies.term + 1, index);
+    effects_set_numbers(effects, index, *leader->term + 1, index);
     CHECK(append_record(leader, effects_bytes(effects)) == index);
     effects_free(effects);
 }
@@ -146,11 +147,12 @@ static void make_copy(struct storage *storage)
     storage_join_group(storage);
 }
 
-struct sim_leader *sim_leader_new(struct partition *partition)
+struct sim_leader *sim_leader_new(struct partition *partition, uint64_t *term)
 {
     struct sim_leader *leader = calloc(1, sizeof *leader);
     CHECK(leader);
     leader->partition = partition;
+    leader->term = term;
     leader->timer = timer_new(partition->loop, on_timer, leader);
     if (!storage_is_replicated(partition->storage))
         make_copy(partition->storage);

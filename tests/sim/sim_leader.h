@@ -11,12 +11,14 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct partition;
 struct sim_leader;
 
-/* Before peering_configure: the partition leads from its first turn on. */
-struct sim_leader *sim_leader_new(struct partition *partition);
+/* Before peering_configure: the partition leads from its first turn on. `term` is the last one of its group, which the caller keeps while the
+ * process is down, as a copy keeps it on its disk: other shards have heard it. */
+struct sim_leader *sim_leader_new(struct partition *partition, uint64_t *term);
 /* Before the partition is freed. NULL is allowed. */
 void sim_leader_free(struct sim_leader *leader);
 /* It loses its role. False: not now, because it has none, or its disk has failed. */
