@@ -232,6 +232,20 @@ static struct listener *listen_on(struct sim_seat *seat, const char *address)
     return listener_new(seat->loop, fd, &options, partition_accept, seat->partition);
 }
 
+/* Before the partition leads, the tables of a copy may have a part of a batch, which it has not added from the log yet; and an open batch
+ * has no counters yet. */
+static void audit_start(struct sim_backend *backend, unsigned index)
+{
+    struct sim_seat *seat = &backend->seats[index];
+    const struct partition *partition = seat->partition;
+    char error[ERROR_MAX];
+    if (seat->is_audited || partition->copies.is_closed || overlay_dirty(partition->overlay))
+        return;
+    seat->is_audited = true;
+    if (!sim_audit_rows(partition->overlay, error, sizeof(error)))
+        note_wrong(backend->cluster, "%s partition %u starts with %s", backend->name, index, error);
+}
+
 static void seat_start(struct sim_backend *backend, unsigned index)
 {
     struct sim_cluster *cluster = backend->cluster;
@@ -245,8 +259,8 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     seat->partition =
         partition_new(backend->process, index, seat->loop, &is_damaged, error, sizeof(error));
     CHECK(seat->partition);
-    if (!sim_audit_rows(seat->partition->overlay, error, sizeof(error)))
-        note_wrong(cluster, "%s partition %u starts with %s", backend->name, index, error);
+    if (!cluster->plan.has_leaders)
+        audit_start(backend, index);
     store_mem_expect_order(storage_store(seat->partition->storage));
     store_mem_be_uncached(storage_store(seat->partition->storage),
                           sim_random(3) ? 2 + sim_random(20) : 0);
@@ -352,11 +366,9 @@ void sim_backend_crash(struct sim_backend *backend)
 }
 
 /* All acknowledged writes are in the store now, so the audit of its rows must pass. */
-static void backend_tend(struct sim_backend *backend)
+static void tend_stopping(struct sim_backend *backend)
 {
     char error[ERROR_MAX];
-    if (backend->state != SIM_STOPPING)
-        return;
     for (unsigned i = 0; i < backend->cluster->plan.partitions; i++) {
         if (!backend->seats[i].has_stopped)
             return;
@@ -368,6 +380,14 @@ static void backend_tend(struct sim_backend *backend)
             note_wrong(backend->cluster, "%s partition %u ends with %s", backend->name, i, error);
     }
     backend_bury(backend);
+}
+
+static void backend_tend(struct sim_backend *backend)
+{
+    for (unsigned i = 0; backend->state == SIM_UP && i < backend->cluster->plan.partitions; i++)
+        audit_start(backend, i);
+    if (backend->state == SIM_STOPPING)
+        tend_stopping(backend);
 }
 
 /* ---- proxies ---------------------------------------------------------------------------------- */

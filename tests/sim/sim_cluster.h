@@ -79,6 +79,7 @@ struct sim_seat {
     struct loop *loop;
     struct partition *partition;
     struct sim_leader *leader; /* NULL: the shard has one copy */
+    bool is_audited;           /* its rows, since its start */
     bool has_stopped;
 };
 
@@ -89,8 +90,8 @@ struct sim_backend {
     struct process *process;
     struct sim_seat seats[SIM_PARTITIONS_MAX];
     uint64_t terms[SIM_PARTITIONS_MAX]; /* of the leaders of its seats */
-    uint64_t back_us; /* when DOWN: time of its next start */
-    bool was_crashed; /* it has crashed at least once */
+    uint64_t back_us;                   /* when DOWN: time of its next start */
+    bool was_crashed;                   /* it has crashed at least once */
 };
 
 struct sim_proxy {
