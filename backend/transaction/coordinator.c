@@ -465,6 +465,11 @@ static void log_ended(const struct call *call, const struct coordinated *transac
                          transaction->shards ? transaction->shards : count_shards(transaction));
 }
 
+void coordinator_forget_locks(struct call *call)
+{
+    coordinated_forget_attempts(call->session->pending.across);
+}
+
 bool coordinator_has_attempted(const struct session *session)
 {
     const struct coordinated *transaction = session->pending.across;

@@ -73,6 +73,8 @@ void coordinator_tick(struct coordinator *coordinator);
 
 /* The keys that the call may borrow; NULL: the command may not reach other shards. */
 struct borrow *coordinator_borrow(struct call *call);
+/* Releases all locks of the call's transaction, which goes on with its attempt without them. */
+void coordinator_forget_locks(struct call *call);
 /* Has lock_ahead locked all keys that the command of the session's transaction names? */
 bool coordinator_has_attempted(const struct session *session);
 /* Has this script, by the arguments of EVAL, EVALSHA or FCALL, written keys of other shards that it declares? Scripts with

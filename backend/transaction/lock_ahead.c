@@ -163,6 +163,20 @@ static bool begin_slices(struct call *call)
     return true;
 }
 
+/* A slot has begun to leave between two slices: its keys that are not locked yet must not be locked here, because slot_pass lets through
+ * what the transaction has locked, and the key may change at its new owner. The transaction begins anew, and requests each key when it
+ * opens it. */
+static bool may_go_on(struct call *call)
+{
+    struct look look = {.has_foreign = false};
+    each_named(call, note_owner, &look);
+    if (look.is_moving) {
+        coordinator_forget_locks(call);
+        call->borrow = NULL;
+    }
+    return !look.is_moving;
+}
+
 bool lock_ahead(struct call *call)
 {
     struct session *session = call->session;
@@ -173,7 +187,7 @@ bool lock_ahead(struct call *call)
         return false;
     call->borrow = session->pending.across ? coordinator_borrow(call) : NULL;
     bool goes_on = call->borrow && call->borrow->ahead.keys;
-    if (!goes_on && !begin_slices(call))
+    if (goes_on ? !may_go_on(call) : !begin_slices(call))
         return false;
     lock_slice(call);
     return true;

@@ -5,7 +5,8 @@
  *                                 └─ of other shards ► needs ─► one LOCK each ┴─► it runs, and needs nothing more
  *
  * Many keys are locked in slices, each in a turn of its own. The next slice begins when all of the one before are locked. So other
- * clients wait for one slice, and a transaction that is wounded in between releases what it has, and begins anew.
+ * clients wait for one slice, and a transaction that is wounded in between, or meets a slot in transition, releases what it has, and begins
+ * anew.
  *
  * Without this the command would run in vain first, and a script once for each of its keys. Keys that are not named (computed by a
  * script, or found by a pattern of SORT) are requested when the command opens them. So are all keys if a slot of this shard that the
