@@ -55,6 +55,14 @@ static void tick_shards(void *owner)
     overlay_await_secured(partition->overlay);
 }
 
+/* A copy reads them when it leads: its tables may have a part of a batch, in which two transactions have prepared the same key. */
+static bool load_transactions(struct partition *partition)
+{
+    return storage_is_replicated(partition->storage) ||
+           (participant_load(partition->shards.participant) &&
+            coordinator_load(partition->shards.coordinator));
+}
+
 bool shards_new(struct partition *partition)
 {
     struct partition_shards *shards = &partition->shards;
@@ -76,8 +84,7 @@ bool shards_new(struct partition *partition)
     stopping_set_drained(partition, false);
     shards->tick = timer_new(partition->loop, tick_shards, partition);
     timer_start(shards->tick, TICK_MS, TICK_MS);
-    return slot_table_load(shards->slots) && participant_load(shards->participant) &&
-           coordinator_load(shards->coordinator);
+    return slot_table_load(shards->slots) && load_transactions(partition);
 }
 
 void shards_free(struct partition *partition)

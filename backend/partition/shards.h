@@ -8,8 +8,8 @@
 
 struct partition;
 
-/* Makes all parts, and reads the records of slots, and transactions that were open at the last stop. False: they cannot
- * be read. */
+/* Makes all parts, and reads the records of slots; and transactions that were open at the last stop, unless the store is one of several
+ * copies (shards_reload). False: they cannot be read. */
 bool shards_new(struct partition *partition);
 /* Frees all but the links. Parts that were not made are skipped. */
 void shards_free(struct partition *partition);

@@ -10,7 +10,8 @@
  * (3) writes, and reads without READONLY, are sent to the leader;
  * (4) its tables fail, and its process ends, at any time: it goes on behind what it has;
  * (5) when it serves, it has all, its batches are of its term, and counters go on;
- * (6) a transaction over shards of which the leader had applied a part is applied when it serves, and not before.
+ * (6) a transaction over shards of which the leader had applied a part is applied when it serves, and not before;
+ * (7) it starts on tables that have a part of a batch.
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
@@ -492,17 +493,22 @@ static bool writes_itself(void *owner)
     return !follower.partition->copies.is_following;
 }
 
-static void write_members(void)
+static struct bytes make_members(struct arena *arena)
 {
-    struct overlay *overlay = follower.partition->overlay;
-    struct arena arena;
     const struct members members = {.generation = 2,
                                     .group = 1,
                                     .epoch = 1,
                                     .count = 1,
                                     .list = {{1, MEMBER_VOTER, bytes_of(follower.address)}}};
+    return members_row_write(arena, &members);
+}
+
+static void write_members(void)
+{
+    struct overlay *overlay = follower.partition->overlay;
+    struct arena arena;
     arena_init(&arena);
-    overlay_put(overlay, CF_SYSTEM, BYTES(SYSTEM_MEMBERS), members_row_write(&arena, &members));
+    overlay_put(overlay, CF_SYSTEM, BYTES(SYSTEM_MEMBERS), make_members(&arena));
     overlay_set_members(overlay);
     arena_fini(&arena);
 }
@@ -589,6 +595,41 @@ static void leads(void)
     CHECK(begins(ask(&follower, "DBSIZE"), ":0"));
 }
 
+/* ---- tables with a part of a batch ------------------------------------------------------------- */
+
+static void put_into_tables(struct store *store, struct effects *effects)
+{
+    struct store_batch *batch = store_batch_new();
+    char error[256];
+    CHECK(store_batch_add_effects(batch, store, effects_bytes(effects), error, sizeof error));
+    CHECK(store_apply(store, batch, error, sizeof error) == OK);
+    CHECK(store_flush(store, error, sizeof error) == OK);
+    store_batch_free(batch);
+}
+
+/* The tables have the second transaction of a key already, and the first one still. */
+static void starts_on_part_of_a_batch(void)
+{
+    struct transaction_id id = {.shard = "elsewhere", .run_id = "2"};
+    struct effects *keys = effects_new();
+    struct effects *rows = effects_new();
+    struct arena arena;
+    arena_init(&arena);
+    (void)ask(&leader, "SET half whole");
+    take_last_keys(keys);
+    effects_begin(rows, &(struct effects_header){.type = EFFECTS_BATCH});
+    effects_put(rows, CF_SYSTEM, BYTES(SYSTEM_MEMBERS), make_members(&arena));
+    while (id.number++ < 2)
+        effects_put(rows, CF_SYSTEM, encode_transaction_key(&arena, TRANSACTION_PREPARED, &id),
+                    encode_prepared(&arena, effects_bytes(keys), BYTES("")));
+    put_into_tables(storage_store(follower.partition->storage), rows);
+    crash_follower();
+    start_copy();
+    effects_free(rows);
+    effects_free(keys);
+    arena_fini(&arena);
+}
+
 /* ---- a seed ------------------------------------------------------------------------------------ */
 
 static void begin_world(uint64_t seed)
@@ -647,6 +688,7 @@ static void run(uint64_t seed)
     counts_keys();
     wakes_who_waits();
     leads();
+    starts_on_part_of_a_batch();
     end_world();
 }
 
