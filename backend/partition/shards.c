@@ -127,6 +127,7 @@ void shards_renew(struct partition *partition)
     shards->is_held = false;
     if (shards->peers)
         peer_set_close(shards->peers);
+    slot_owners_step_down(shards->owners);
 }
 
 bool shards_reload_slots(struct partition *partition)

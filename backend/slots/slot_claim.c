@@ -181,9 +181,15 @@ static bool has_heard_others(const struct slot_owners *owners)
     return true;
 }
 
+/* If not, another copy of the shard leads it, or may be about to. */
+static bool leads(const struct partition *partition)
+{
+    return !partition->copies.is_closed && !partition_lease_is_over(partition);
+}
+
 bool slot_owners_may_force(const struct slot_owners *owners)
 {
-    return owners->map && *owners_own_name(owners) && !owners->claims_open &&
+    return leads(owners->partition) && owners->map && *owners_own_name(owners) && !owners->claims_open &&
            has_heard_others(owners);
 }
 
@@ -250,7 +256,7 @@ void owners_claim_step(struct slot_owners *owners, uint64_t now_ms)
 {
     if (!owners->claims_open && !owners_have_records(owners) && may_claim(owners, now_ms))
         (void)change_slots(owners, is_claimable);
-    if (!owners->claims_open && owners->is_forced) {
+    if (!owners->claims_open && owners->is_forced && has_heard_others(owners)) {
         (void)change_slots(owners, is_forcible_now);
         owners->is_forced = has_forcible(owners);
     }

@@ -22,14 +22,19 @@
 
 enum { KEY_SHOWN_BYTES = 128 };
 
-static void drop_map(struct slot_owners *owners)
+static void drop_others(struct slot_owners *owners)
 {
-    shard_map_unref(owners->map);
-    owners->map = NULL;
     owners->generation++;
     free(owners->others);
     owners->others = NULL;
     owners->others_count = 0;
+}
+
+static void drop_map(struct slot_owners *owners)
+{
+    shard_map_unref(owners->map);
+    owners->map = NULL;
+    drop_others(owners);
 }
 
 void slot_owners_free(struct slot_owners *owners)
@@ -253,7 +258,7 @@ void slot_owners_configure(struct slot_owners *owners)
     const struct shard_map *map = peer_set_map(partition->shards.peers);
     bool is_same = map && map == owners->map;
     bool is_held = is_same && owners->awaits_claim;
-    if (!is_same)
+    if (!is_same || !owners->others) /* a copy that leads from now on has heard of no other yet */
         owners->since_ms = loop_mono_ms(partition->loop);
     drop_map(owners);
     if (map) {
@@ -264,6 +269,12 @@ void slot_owners_configure(struct slot_owners *owners)
     slot_owners_reload(owners);
     owners_set_held(owners,
                     partition->shards.is_gated && (is_held || !owners_have_records(owners)));
+}
+
+void slot_owners_step_down(struct slot_owners *owners)
+{
+    owners->is_forced = owners->may_have_lost = false;
+    drop_others(owners);
 }
 
 bool owners_is_listed(const struct slot_owners *owners, const char *name)

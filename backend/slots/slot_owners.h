@@ -48,6 +48,9 @@ struct slot_owners *slot_owners_new(struct partition *partition);
 void slot_owners_free(struct slot_owners *owners);
 /* To be called after peer_set_configure(), when the map or the partition's address may have changed: takes the map over. */
 void slot_owners_configure(struct slot_owners *owners);
+/* The partition leads no more: what an operator has asked for, and what other shards have answered, is void in a later term. No question
+ * to another shard is open. */
+void slot_owners_step_down(struct slot_owners *owners);
 /* True while the partition claims its first slots, and then until all other shards have claimed theirs; at most for HOLD_MS after
  * its map came. During this time a newer map must wait (4). */
 bool slot_owners_is_claiming(const struct slot_owners *owners);
@@ -84,8 +87,9 @@ struct slot_run {
 typedef void slot_run_fn(void *owner, const struct slot_run *run);
 void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run, void *owner);
 
-/* May slots be claimed by force? Not without a map, nor while other shards of a new map may still answer. */
+/* May slots be claimed by force? Not by a copy that does not lead its shard, or has no lease; nor without a map, nor while other shards of a
+ * new map may still answer. */
 bool slot_owners_may_force(const struct slot_owners *owners);
 /* Claims all slots that the map gives to this shard, and that no connected shard owns or claims: (6). Returns their number. To be called
- * if slot_owners_may_force. */
+ * if slot_owners_may_force. The claims are made at a later tick: void after a step-down. */
 int slot_owners_force(struct slot_owners *owners);

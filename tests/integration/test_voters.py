@@ -298,18 +298,26 @@ def _(run):
 
 # ---- without a majority, and before ------------------------------------------------------------------------------------------
 
-@suite.case('without most of the copies nothing is acknowledged or read; with them the shard goes on')
+def check_cannot_force(connection):
+    reply = connection.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')
+    check('does not lead its shard' in str(reply), 'FORCE: %r' % reply)
+
+
+@suite.case('without most of the copies nothing is acknowledged, read or forced; with them the shard goes on')
 def _(run):
     with Voters() as voters:
         leader = voters.wait_leader()
         others = [index for index in range(3) if index != leader]
         with voters.leader() as client:
             check_equal(client.get('SET', 'k', 'v'), b'OK')
+            with voters.copy(others[0]) as follower:
+                check_cannot_force(follower)
             for index in others:
                 voters.backends[index].kill9()
             for words in (('SET', 'k', 'w'), ('GET', 'k')):
                 reply = client.get(*words)
                 check(isinstance(reply, ReplyError), '%s without a majority: %r' % (words, reply))
+            check_cannot_force(client)
         voters.backends[others[0]].start()
         voters.wait_leader()
         with voters.leader() as client:
