@@ -216,13 +216,21 @@ bool partition_host_open(struct partition_host *host, const struct partition_hos
     return partition != NULL;
 }
 
+/* Called on the partition's thread. Files that were fetched and promises that are lost may be reported one right after the other. */
+static void ask_to_leave(struct partition_host *host)
+{
+    if (!host->has_asked_to_leave)
+        loop_post(host->options.main, &host->leave);
+    host->has_asked_to_leave = true;
+}
+
 /* founding_options.on_install; called on the partition's thread */
 static void on_files_fetched(void *owner, const char *dir, const struct replica_record *record)
 {
     struct partition_host *host = owner;
     (void)dir; /* beside the data: snapshot_install finds it */
     host->record = *record;
-    loop_post(host->options.main, &host->leave);
+    ask_to_leave(host);
 }
 
 /* founding_options.on_lost; called on the partition's thread */
@@ -230,7 +238,7 @@ static void on_promises_lost(void *owner)
 {
     struct partition_host *host = owner;
     host->is_lost = true;
-    loop_post(host->options.main, &host->leave);
+    ask_to_leave(host);
 }
 
 static struct snapshot_join *files_new(const struct partition_host *host,
@@ -372,7 +380,7 @@ static void go_on_with_other_files(struct partition_host *host)
         set_files_aside(host, dir);
     else
         install_files(host, dir);
-    host->is_lost = false;
+    host->is_lost = host->has_asked_to_leave = false;
     struct partition *partition = open_again(host, &is_damaged, error, sizeof error);
     if (partition) {
         show_partition(host, partition);
