@@ -137,7 +137,7 @@ static struct refusal handle_copy_frame(void *owner, struct peer_incoming *incom
     const struct replica_snapshots *snapshots = &replica->options.snapshots;
     bool is_known = true;
     if (frame->kind == PEER_REPLICA_KNOWN)
-        incoming->is_broken |= !replica_change_take_known(replica, frame->payload);
+        incoming->is_broken |= !replica_change_take_known(replica, from, frame->payload);
     else if (frame->kind != PEER_REPLICA_CORE && frame->kind != PEER_REPLICA_PART)
         is_known = snapshots->handle && snapshots->handle(snapshots->owner, incoming, frame, from);
     else

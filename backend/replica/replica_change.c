@@ -223,14 +223,26 @@ void replica_change_hear(struct replica *replica, const struct replica_hello *he
         go_back(replica, &hello->known);
 }
 
-bool replica_change_take_known(struct replica *replica, struct bytes payload)
+/* There is room for the present members: those that were replaced must not fill it. */
+static void forget_removed(struct replica *replica)
+{
+    const struct members *named = &replica->membership.now.named;
+    uint64_t ids[MEMBERS_MAX];
+    for (unsigned i = 0; i < named->count; i++)
+        ids[i] = named->list[i].id;
+    replica_known_keep(&replica->voting.known, ids, named->count);
+}
+
+bool replica_change_take_known(struct replica *replica, uint64_t from, struct bytes payload)
 {
     struct replica_known_list list;
     if (!replica_known_read(payload, &list))
         return false;
-    if (list.group.group != replica->record.group ||
+    if (!replica->has_core || !from || from != replica->core.leader ||
+        list.group.group != replica->record.group ||
         list.group.generation != replica->record.generation)
         return true;
+    forget_removed(replica);
     for (unsigned i = 0; i < list.count; i++)
         (void)replica_known_add(&replica->voting.known, &list.copies[i]);
     return true;

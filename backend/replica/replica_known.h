@@ -4,8 +4,8 @@
  *   leader a   acknowledged by b and committed: 70 ── REPLICA_KNOWN {b, start 4, 70} ──► c keeps it, too
  *   b          its disk is yesterday's: start 3, log up to 40  ── hello ──► a or c:  "you had start 4 and 70"  ─► b is LOST
  *
- * What is known is true for ever: numbers of starts grow, and a committed record is in every log that had it. So it may come late, twice, or
- * from a copy that leads no more. It is kept in memory only. A copy that has just started votes when a majority has said hello, and thereby
+ * What is known is true for ever: numbers of starts grow, and a committed record is in every log that had it. So it may come late or
+ * twice. A copy that says more than is true would make others LOST: what it says of them counts only while it leads. It is kept in memory only. A copy that has just started votes when a majority has said hello, and thereby
  * what they know about it; a disk that went back is missed only if all that know better are gone at the same time.
  */
 #pragma once
