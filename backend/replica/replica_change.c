@@ -108,7 +108,7 @@ static uint64_t best_voter(const struct consensus *core)
 static uint64_t id_at(const struct members *named, struct bytes address)
 {
     for (unsigned i = 0; i < named->count; i++)
-        if (bytes_equal(named->list[i].address, address))
+        if (replica_address_equal(named->list[i].address, address))
             return named->list[i].id;
     return 0;
 }

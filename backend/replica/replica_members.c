@@ -3,6 +3,12 @@
 #include "backend/replica/replica_message.h"
 
 #include <string.h>
+#include <strings.h>
+
+bool replica_address_equal(struct bytes a, struct bytes b)
+{
+    return a.len == b.len && strncasecmp(a.data, b.data, a.len) == 0;
+}
 
 void replica_members_set(struct replica_members *members, const struct members *from)
 {
@@ -55,7 +61,7 @@ bool replica_members_is_alone(const struct replica_members *members, uint64_t id
 static bool has_member_at(const struct replica_members *members, struct bytes address)
 {
     for (unsigned i = 0; i < members->named.count; i++)
-        if (bytes_equal(members->named.list[i].address, address))
+        if (replica_address_equal(members->named.list[i].address, address))
             return true;
     return false;
 }

@@ -17,6 +17,8 @@ struct replica_members {
     char addresses[MEMBERS_MAX][MEMBER_ADDRESS_MAX];
 };
 
+/* Are the two addresses one? As in shard maps, case does not count. */
+bool replica_address_equal(struct bytes a, struct bytes b);
 /* Copies the members with their addresses. */
 void replica_members_set(struct replica_members *members, const struct members *from);
 /* Takes those of a record of type MEMBERS. False: it cannot be read, and nothing changes. */

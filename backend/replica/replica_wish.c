@@ -9,7 +9,7 @@ static const struct replica_wished *wished_place_of(const struct replica_wish *w
                                                     const struct member *member)
 {
     for (unsigned i = 0; i < wish->count; i++)
-        if (bytes_equal(bytes_of(wish->places[i].address), member->address))
+        if (replica_address_equal(bytes_of(wish->places[i].address), member->address))
             return &wish->places[i];
     return NULL;
 }
@@ -19,7 +19,7 @@ static bool is_voter_at(const struct replica_wish *wish, const char *address)
     const struct members *named = &wish->members->named;
     for (unsigned i = 0; i < named->count; i++)
         if (named->list[i].kind == MEMBER_VOTER &&
-            bytes_equal(named->list[i].address, bytes_of(address)))
+            replica_address_equal(named->list[i].address, bytes_of(address)))
             return true;
     return false;
 }

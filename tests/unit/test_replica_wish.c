@@ -149,6 +149,17 @@ START_TEST(a_copy_of_the_group_that_is_no_member_becomes_one_again)
 }
 END_TEST
 
+START_TEST(the_case_of_addresses_does_not_count)
+{
+    ck_assert_str_eq(wished("a1M b2M c3M", "A1V B2L C3L"), "A1V B2V C3L");
+    ck_assert_str_eq(wished("a1M b2E c3M", "A1V C3V"), "A1V C3V b2L");
+    ck_assert_str_eq(wished("a1M b2M c3M", "A1V B2V C3V"), "");
+    ck_assert_uint_eq(replica_wish_successor(&wish), 0);
+    ck_assert(replica_wish_has_most(&wish));
+    ck_assert_str_eq(wished("a1M b4E c3M", "A1V c3V B2V"), "A1V c3V");
+}
+END_TEST
+
 START_TEST(an_older_map_or_one_without_the_shard_changes_nothing)
 {
     set_world("a1M b2E", "a1V c3L");
@@ -227,6 +238,7 @@ int main(void)
     tcase_add_test(tests, a_lost_disk_leaves_and_the_new_one_becomes_a_voter);
     tcase_add_test(tests, a_voter_whose_address_is_gone_leaves_behind_its_successor);
     tcase_add_test(tests, a_copy_of_the_group_that_is_no_member_becomes_one_again);
+    tcase_add_test(tests, the_case_of_addresses_does_not_count);
     tcase_add_test(tests, an_older_map_or_one_without_the_shard_changes_nothing);
     tcase_add_test(tests, a_leader_whose_address_is_gone_names_a_voter_of_the_map);
     tcase_add_test(tests, most_addresses_are_those_of_voters);
