@@ -140,12 +140,13 @@ static bool is_of_another(const struct neighbour *neighbour, uint64_t id)
     return is_double;
 }
 
-/* Two disks with one content: what one of them promises, the other one does not know. */
+/* Two disks with one content: what one of them promises, the other one does not know. Or one copy that has moved, while its connection at
+ * the old address is not broken yet: so it is asked again at a later tick. */
 static void refuse_double(struct neighbour *neighbour)
 {
     if (!neighbour->is_double)
         log_event(LOG_ERROR, "replica_double", "address=%s", neighbour->address);
-    neighbour->is_double = true;
+    neighbour->is_double = neighbour->is_hello_due = true;
     neighbour->is_id_confirmed = false;
 }
 
@@ -196,9 +197,10 @@ static void hello_replied(struct peer_request *request, enum peer_result result,
     neighbour->is_hello_due |= !is_good;
     if (!is_good)
         return;
+    bool has_more_to_say = neighbour->is_hello_due;
     neighbour->is_id_confirmed = true;
     note_hello(neighbour, &hello);
-    if (neighbour->is_hello_due) /* there is more to say since */
+    if (has_more_to_say)
         send_hello(neighbour);
 }
 
