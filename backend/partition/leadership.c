@@ -207,6 +207,15 @@ static bool may_lead_soon(const struct replica_role *role)
            (role->phase == REPLICA_PHASE_FOLLOWING && !role->leader_address[0]);
 }
 
+/* Requests that wait are refused at once: proxies send those that come later to the leader, where they must not overtake them. */
+static void stop_waiting_for_leader(struct partition *partition)
+{
+    bool was_waiting = partition->copies.waits_ms != 0;
+    partition->copies.waits_ms = 0;
+    if (was_waiting)
+        partition_resume(partition);
+}
+
 /* The partition's own term is the one of its open batch: a batch of another term would be made of rows that were read in this one. */
 static void lose_leadership(struct partition *partition)
 {
@@ -244,7 +253,7 @@ void leadership_role(void *owner, const struct replica_role *role)
         start_following(partition);
     show_old_data(partition);
     if (!may_lead_soon(role))
-        partition->copies.waits_ms = 0;
+        stop_waiting_for_leader(partition);
     take_over_when_done(partition);
 }
 
