@@ -55,7 +55,13 @@ static bool is_replaced(const struct replica_wished *place, const struct member 
     return hello && hello->id && hello->id != member->id && hello->state == REPLICA_STATE_EMPTY;
 }
 
-/* A voter whose address is gone is needed until its successors vote. */
+/* A voter whose address is gone is needed until its successors vote: all of them, or most if there is no room for the others. */
+static bool have_successors(const struct replica_wish *wish)
+{
+    bool is_full = wish->members->named.count == MEMBERS_MAX;
+    return voters_in_map(wish) == wish->count || (is_full && replica_wish_has_most(wish));
+}
+
 static bool must_leave(const struct replica_wish *wish, const struct member *member)
 {
     const struct replica_wished *place = wished_place_of(wish, member);
@@ -63,7 +69,7 @@ static bool must_leave(const struct replica_wish *wish, const struct member *mem
         return false;
     if (place)
         return is_replaced(place, member);
-    return member->kind != MEMBER_VOTER || voters_in_map(wish) == wish->count;
+    return member->kind != MEMBER_VOTER || have_successors(wish);
 }
 
 static bool wish_removal(const struct replica_wish *wish, struct members *to)

@@ -15,7 +15,7 @@ static struct replica_members members;
 static struct replica_hello hellos[REPLICA_ADDRESSES_MAX];
 static struct replica_wish wish;
 static struct members next;
-static const char *const addresses[] = {"a", "b", "c", "d", "e"};
+static const char *const addresses[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
 
 static void set_members(const char *text)
 {
@@ -149,6 +149,17 @@ START_TEST(a_copy_of_the_group_that_is_no_member_becomes_one_again)
 }
 END_TEST
 
+START_TEST(a_map_that_replaces_four_of_five_is_reached_though_members_are_few)
+{
+    ck_assert_str_eq(wished("a1M f6M g7M h8M i9E", "a1V b2V c3V d4V e5V f6V g7L h8L"),
+                     "a1V b2V c3V d4V e5V f6V g7V h8L");
+    ck_assert_str_eq(wished("a1M f6M g7M h8M i9E", "a1V b2V c3V d4V e5V f6V g7V h8V"),
+                     "a1V c3V d4V e5V f6V g7V h8V");
+    ck_assert_str_eq(wished("a1M f6M g7M h8M i9E", "a1V c3V d4V e5V f6V g7V h8V"),
+                     "a1V c3V d4V e5V f6V g7V h8V i9L");
+}
+END_TEST
+
 START_TEST(the_case_of_addresses_does_not_count)
 {
     ck_assert_str_eq(wished("a1M b2M c3M", "A1V B2L C3L"), "A1V B2V C3L");
@@ -238,6 +249,7 @@ int main(void)
     tcase_add_test(tests, a_lost_disk_leaves_and_the_new_one_becomes_a_voter);
     tcase_add_test(tests, a_voter_whose_address_is_gone_leaves_behind_its_successor);
     tcase_add_test(tests, a_copy_of_the_group_that_is_no_member_becomes_one_again);
+    tcase_add_test(tests, a_map_that_replaces_four_of_five_is_reached_though_members_are_few);
     tcase_add_test(tests, the_case_of_addresses_does_not_count);
     tcase_add_test(tests, an_older_map_or_one_without_the_shard_changes_nothing);
     tcase_add_test(tests, a_leader_whose_address_is_gone_names_a_voter_of_the_map);
