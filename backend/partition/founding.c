@@ -33,7 +33,6 @@ enum {
     OUTSTANDING_MAX = 4096,
     OUTPUT_BYTES_MIN = 16 << 20, /* a frame of records, and pieces of files, must fit */
     RECORDS_OF_AN_EMPTY_STORE = 1,
-    HEARD_US = 2000000, /* a leader that was heard so long ago is there */
 };
 
 enum proposal { PROPOSAL_NONE, PROPOSAL_WAITS, PROPOSAL_WRITTEN };
@@ -483,31 +482,12 @@ const char *founding_found(struct partition *partition)
     return *founding->waits ? founding->waits : make_group(partition, false);
 }
 
-/* Is it connected, or was it heard a moment ago? */
-static bool is_copy_there(const struct replica_figure *copy)
-{
-    return copy->is_up || (copy->heard_us && clock_mono_us() < copy->heard_us + HEARD_US);
-}
-
-/* A copy that has just started has not heard the leader yet, but may be connected to it. */
-static bool is_other_voter(const struct replica_figures *figures, const struct replica_figure *copy)
-{
-    for (unsigned i = 0; i < figures->place_count; i++)
-        if (figures->places[i].is_own && strcasecmp(figures->places[i].address, copy->address) == 0)
-            return false;
-    return copy->is_voter;
-}
-
-/* Does another copy lead, as far as this one has heard? Its last writes would be lost. */
+/* Its last writes would be lost. */
 static bool is_led(const struct partition *partition)
 {
     struct replica_figures figures;
     replica_figures(partition->copies.replica, &figures);
-    for (unsigned i = 0; i < figures.count; i++)
-        if ((figures.of[i].id == figures.leader || is_other_voter(&figures, &figures.of[i])) &&
-            is_copy_there(&figures.of[i]))
-            return true;
-    return false;
+    return replica_is_led(&figures, clock_mono_us());
 }
 
 const char *founding_force(struct partition *partition)

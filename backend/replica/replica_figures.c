@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+enum { HEARD_US = 2000000 }; /* a copy that was heard so long ago is there */
+
 void replica_figures(struct replica *replica, struct replica_figures *to)
 {
     pthread_mutex_lock(&replica->shown.figures_lock);
@@ -20,6 +22,28 @@ uint64_t replica_lag_note(struct replica_lag *lag, uint64_t applied, uint64_t co
     if (applied >= lag->index)
         *lag = (struct replica_lag){.index = committed, .since_us = now_us};
     return applied >= committed ? 0 : now_us - lag->since_us;
+}
+
+/* Is it connected, or was it heard a moment ago? */
+static bool is_copy_there(const struct replica_figure *copy, uint64_t now_us)
+{
+    return copy->is_up || (copy->heard_us && now_us < copy->heard_us + HEARD_US);
+}
+
+bool replica_is_led(const struct replica_figures *figures, uint64_t now_us)
+{
+    unsigned voters = 0, there = 0;
+    bool has_other = false;
+    for (unsigned i = 0; i < figures->count; i++) {
+        const struct replica_figure *copy = &figures->of[i];
+        bool is_other = copy->id != figures->own && is_copy_there(copy, now_us);
+        if (is_other && copy->id == figures->leader)
+            return true;
+        has_other |= is_other && copy->is_voter;
+        voters += copy->is_voter;
+        there += copy->is_voter && (is_other || copy->id == figures->own);
+    }
+    return has_other && 2 * there > voters;
 }
 
 /* The figure of the member before, with what the copy said last. */

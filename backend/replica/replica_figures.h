@@ -51,5 +51,8 @@ struct replica_figures {
  * second: a copy that follows records which come all the time lags for no longer than that and its own delay. */
 uint64_t replica_lag_note(struct replica_lag *lag, uint64_t applied, uint64_t committed,
                           uint64_t now_us);
+/* Does another copy lead, or may one be elected, as far as this one has heard? The leader is there, or most voters are: a copy that has just
+ * started has not heard yet which of them leads. */
+bool replica_is_led(const struct replica_figures *figures, uint64_t now_us);
 /* Any thread, until replica_free. */
 void replica_figures(struct replica *replica, struct replica_figures *to);

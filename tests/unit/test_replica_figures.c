@@ -1,5 +1,5 @@
 /*
- * test_replica_figures.c - for how long a copy has lacked records, as its operator sees it.
+ * test_replica_figures.c - for how long a copy has lacked records, and whether its group has a leader, as its operator sees it.
  */
 #include "backend/replica/replica_figures.h"
 #include "tests/unit/suite.h"
@@ -42,6 +42,43 @@ START_TEST(a_copy_that_has_caught_up_does_not_lag_any_more)
 }
 END_TEST
 
+/* Copies are written as "+v -v +l": a voter that is connected, one that is not, a learner. Their ids are 1, 2 …; `own` is always connected. */
+static bool is_led(const char *copies, uint64_t own, uint64_t leader)
+{
+    struct replica_figures figures = {.own = own, .leader = leader};
+    for (; *copies; copies += copies[2] ? 3 : 2) {
+        uint64_t id = figures.count + 1;
+        figures.of[figures.count++] = (struct replica_figure){
+            .id = id, .is_voter = copies[1] == 'v', .is_up = *copies == '+' || id == own};
+    }
+    return replica_is_led(&figures, 1);
+}
+
+START_TEST(two_of_five_that_are_left_have_no_leader)
+{
+    ck_assert(!is_led("-v -v -v +v +v", 4, 1));
+    ck_assert(!is_led("-v -v -v +v +v", 5, 0));
+    ck_assert(is_led("-v -v -v +v +v", 4, 5)); /* it leads until its lease ends */
+    ck_assert(is_led("-v -v +v +v +v", 4, 0)); /* they may elect one */
+}
+END_TEST
+
+START_TEST(one_of_three_that_is_left_has_no_leader)
+{
+    ck_assert(!is_led("-v -v +v", 3, 1));
+    ck_assert(is_led("-v +v +v", 3, 1));
+}
+END_TEST
+
+START_TEST(a_warm_copy_is_led_by_the_voter_if_that_is_there)
+{
+    ck_assert(is_led("+v +l +l", 2, 1));
+    ck_assert(is_led("+v +l +l", 2, 0)); /* it has just started */
+    ck_assert(!is_led("-v +l +l", 2, 1));
+    ck_assert(!is_led("-v +l +l", 2, 0));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("replica_figures");
@@ -49,6 +86,9 @@ int main(void)
     tcase_add_test(tests, a_copy_that_stands_still_lags_by_the_time_since_then);
     tcase_add_test(tests, a_copy_that_follows_records_without_end_lags_by_its_delay);
     tcase_add_test(tests, a_copy_that_has_caught_up_does_not_lag_any_more);
+    tcase_add_test(tests, two_of_five_that_are_left_have_no_leader);
+    tcase_add_test(tests, one_of_three_that_is_left_has_no_leader);
+    tcase_add_test(tests, a_warm_copy_is_led_by_the_voter_if_that_is_there);
     Suite *suite = suite_create("replica_figures");
     suite_add_tcase(suite, tests);
     return suite_run(suite);
