@@ -15,6 +15,7 @@ enum {
     STEP =
         1 << 20, /* a call is short while it has less memory, and writes less; then in such steps */
     EFFECTS_TIMES = 4,  /* memory for a byte of effects */
+    VOTED_MAX = 480 << 20, /* its effects, with those before it, are less than the 2 GiB that copies take (copied_batch.h) */
     MS_MAX = INT32_MAX, /* a longer busy-reply-threshold means: never slow */
     POLL_US = 1000,
     STOP_GRACE_MS = 1000 /* for commands, when the server stops */
@@ -137,6 +138,14 @@ size_t budget_memory_max(const struct call *call)
     return lower(call->partition->snapshot->memory.command, own_limits(call).memory);
 }
 
+/* With copies that vote, a longer batch would fail when it is closed, and all writes in it. */
+static uint64_t batch_limit(const struct backend_config *config)
+{
+    return config->replicas == REPLICAS_VOTERS && config->batch_limit_bytes > VOTED_MAX
+               ? VOTED_MAX
+               : config->batch_limit_bytes;
+}
+
 void budget_measure(struct call_budget *budget)
 {
     struct partition *partition = partition_of(budget);
@@ -149,7 +158,7 @@ void budget_measure(struct call_budget *budget)
     budget->is_measured = true;
     budget->id = ++partition->running.long_calls;
     budget->memory_max = lower(snapshot->memory.command, own.memory);
-    budget->effects_max = snapshot->config.batch_limit_bytes * EFFECTS_TIMES;
+    budget->effects_max = batch_limit(&snapshot->config) * EFFECTS_TIMES;
     budget->effects_from = overlay_effects_memory(partition->overlay);
     budget->limit_us = limit_ms * 1000;
     budget->cpu_from_us = clock_thread_us();
@@ -157,7 +166,7 @@ void budget_measure(struct call_budget *budget)
     if (partition->running.was_slow)
         budget->slow_us = budget->started_us; /* others get BUSY at once */
     budget->polled_us = 0;
-    partition->running.written->max = (int64_t)snapshot->config.batch_limit_bytes;
+    partition->running.written->max = (int64_t)batch_limit(&snapshot->config);
 }
 
 static void end_with(struct call_budget *budget, enum budget_end end)
@@ -325,7 +334,7 @@ void budget_text(const struct call *call, char *text, size_t size)
         (void)snprintf(text, size,
                        "ERR the command writes more than %" PRIu64 " bytes (batch-limit), and has "
                        "changed nothing",
-                       snapshot->config.batch_limit_bytes);
+                       batch_limit(&snapshot->config));
         return;
     case BUDGET_TIME:
         (void)snprintf(text, size,
