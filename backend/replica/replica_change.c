@@ -49,12 +49,36 @@ static bool may_propose(const struct replica *replica)
            core->serves_term == core->term && core->committed >= core->members.index;
 }
 
+static bool was_heard_lately(const struct replica *replica, uint64_t id)
+{
+    const struct consensus *core = &replica->core;
+    uint64_t since_us = clock_mono_us() - replica->options.election_us / 2;
+    for (unsigned i = 0; i < core->members.count; i++)
+        if (core->members.list[i].id == id)
+            return id == core->id || core->progress[i].heard_us > since_us;
+    return false;
+}
+
+/* Home writes the record a batch later, or more: a copy that is silent since longer may make the core refuse it then. */
+static bool were_most_heard_lately(const struct replica *replica,
+                                   const struct consensus_members *members)
+{
+    unsigned heard = 0, voters = 0;
+    for (unsigned i = 0; i < members->count; i++) {
+        bool is_voter = members->list[i].kind == CONSENSUS_VOTER;
+        voters += is_voter;
+        heard += is_voter && was_heard_lately(replica, members->list[i].id);
+    }
+    return 2 * heard > voters;
+}
+
 /* A record that the core refuses ends this copy's leadership (replica_step_record). */
 static bool may_change_to(const struct replica *replica, const struct members *members)
 {
     const struct consensus_members next = replica_core_members(members, 0);
     return !replica->options.has_voters ||
-           (!replica->core.leading.transfer_to && rule_may_change(&replica->core, &next));
+           (!replica->core.leading.transfer_to && rule_may_change(&replica->core, &next) &&
+            were_most_heard_lately(replica, &next));
 }
 
 static void propose_next(struct replica *replica)
