@@ -64,7 +64,7 @@ struct partition_host {
     bool has_failed;
     /* of other files: */
     struct task leave;            /* posted to the main thread */
-    bool has_asked_to_leave;      /* `leave` was posted, and is not posted again: a task is in one list */
+    bool has_asked_to_leave;      /* `leave` was posted: not again before it has run */
     bool is_leaving;              /* the partition stops to go on with them */
     bool is_lost;                 /* … with none at all: those that it has are set aside */
     bool keeps_lost;              /* that has failed, and is not tried again */

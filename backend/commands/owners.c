@@ -40,9 +40,10 @@ static void force_owners(struct call *call)
         return;
     }
     if (!slot_owners_may_force(call->partition->shards.owners)) {
-        call_error_text(call, "ERR this copy does not lead its shard, or the shard has no shard map "
-                              "with its address, or it is claiming slots, or other shards have not "
-                              "answered yet: try again");
+        call_error_text(call,
+                        "ERR this copy does not lead its shard, or the shard has no shard map "
+                        "with its address, or it is claiming slots, or other shards have not "
+                        "answered yet: try again");
         return;
     }
     slot_moves_give_up_lost(call->partition->shards.moves);

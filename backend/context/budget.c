@@ -14,9 +14,9 @@
 enum {
     STEP =
         1 << 20, /* a call is short while it has less memory, and writes less; then in such steps */
-    EFFECTS_TIMES = 4,  /* memory for a byte of effects */
-    VOTED_MAX = 480 << 20, /* its effects, with those before it, are less than the 2 GiB that copies take (copied_batch.h) */
-    MS_MAX = INT32_MAX, /* a longer busy-reply-threshold means: never slow */
+    EFFECTS_TIMES = 4,     /* memory for a byte of effects */
+    VOTED_MAX = 480 << 20, /* with the effects before it, below COPIED_BATCH_MAX */
+    MS_MAX = INT32_MAX,    /* a longer busy-reply-threshold means: never slow */
     POLL_US = 1000,
     STOP_GRACE_MS = 1000 /* for commands, when the server stops */
 };

@@ -189,8 +189,8 @@ static bool leads(const struct partition *partition)
 
 bool slot_owners_may_force(const struct slot_owners *owners)
 {
-    return leads(owners->partition) && owners->map && *owners_own_name(owners) && !owners->claims_open &&
-           has_heard_others(owners);
+    return leads(owners->partition) && owners->map && *owners_own_name(owners) &&
+           !owners->claims_open && has_heard_others(owners);
 }
 
 int slot_owners_force(struct slot_owners *owners)
