@@ -566,9 +566,10 @@ def leave_stray(copies, backend):
     return key, values
 
 
-def compact(connection):
-    """Compacts everything: rows of no key are dropped."""
+def compact(connection, leader, key):
+    """Compacts everything: rows of no key are dropped. It begins at the next record, or after 15 s."""
     def state():
+        leader.get('SET', key, 'v')
         reply = connection.get('SCREE', 'COMPACT', 'STATUS')
         return dict(zip(reply[::2], reply[1::2]))[b'state']
     check_equal(connection.get('SCREE', 'COMPACT', 'START'), b'OK')
@@ -586,17 +587,18 @@ def _(run):
     key, values = leave_stray(copies, copies.backends[2])
     with copies:
         copies.wait_follows(1)
-        with copies.copy(2) as giver, copies.copy(1) as copy:
+        with copies.copy(2) as giver, copies.copy(1) as copy, copies.leader() as leader:
+            other = '{%s}other' % key
             check_equal(giver.get('CONFIG', 'SET', 'migration-rate', '1kb'), b'OK')
             wait_for(lambda: not isinstance(giver.get('SCREE', 'STRAYS', 'MOVE'), ReplyError), 'the move to begin')
             wait_for(lambda: strays(giver)['bytes'] != '0', 'the first part to be there')
             copies.wait_follows(1)
-            compact(copy)
+            compact(copy, leader, other)
             check_equal(strays(giver)['state'], 'moving')
             check_equal(giver.get('CONFIG', 'SET', 'migration-rate', '0'), b'OK')
             wait_for(lambda: strays(giver)['state'] == 'done', 'the end of the move')
             copies.wait_follows(1)
-            compact(copy)
+            compact(copy, leader, other)
         copies.backends[0].kill9()
         copies.force(1)
         with copies.leader() as leader:
