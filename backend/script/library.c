@@ -136,6 +136,7 @@ void libraries_forget(struct scripts *scripts)
 {
     while (scripts->libraries)
         library_remove(scripts, scripts->libraries);
+    scripts->rows_done = 0;
 }
 
 /* ---- redis.register_function ---- */

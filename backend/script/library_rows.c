@@ -4,9 +4,13 @@
  *   CF_SYSTEM   'f' | library name                         → code of a library in the default namespace
  *               'F' | u8 ns_len | namespace | library name → code of a library in this namespace
  *
- * A namespace's libraries are loaded on first use, and again after its Lua state was freed.
+ * A namespace's libraries are loaded on first use, and again after its Lua state was freed. A call loads as many as its time allows, at least
+ * one; the next call goes on:
+ *
+ *   rows   a   b   c   d       c needs more time than a call has: so it is the first one of its call
+ *          call 1  2   call 3
  */
-#include "backend/script/script.h"
+#include "backend/script/vm.h"
 
 #include "backend/context/partition.h"
 #include "backend/format/encoding.h"
@@ -36,21 +40,28 @@ void functions_delete_rows(struct partition *partition, struct bytes name)
                          behind_rows(&partition->running.arena, name));
 }
 
-/* Has an earlier call, which had to end before all libraries were loaded, loaded this one? */
-static bool is_loaded_already(const struct scripts *scripts, struct bytes code)
+/* The first library of a call may need more than command-time-limit: else it, and those behind it, could never be loaded. As always, others
+ * are served, who may end the call. */
+static struct library *load_library(struct partition *partition, struct scripts *scripts,
+                                    struct bytes code, bool is_first, char error[ERROR_MAX])
 {
-    char name[LIBRARY_NAME_MAX];
-    char error[ERROR_MAX];
-    return library_name(code, name, error, sizeof error) && library_find(scripts, bytes_of(name));
+    struct call_budget *budget = &partition->running.budget;
+    if (!is_first || !budget->call)
+        return library_load(scripts, code, STORED_LOAD_MS, error, ERROR_MAX);
+    budget_measure(budget);
+    uint64_t limit_us = budget->limit_us;
+    budget->limit_us = 0;
+    struct library *library = library_load(scripts, code, STORED_LOAD_MS, error, ERROR_MAX);
+    budget->limit_us = limit_us;
+    return library;
 }
 
 /* ERR_OVER: the call must end. */
-static int load_row(struct partition *partition, struct scripts *scripts, struct bytes code)
+static int load_row(struct partition *partition, struct scripts *scripts, struct bytes code,
+                    bool is_first)
 {
     char error[ERROR_MAX];
-    if (is_loaded_already(scripts, code))
-        return OK;
-    struct library *library = library_load(scripts, code, STORED_LOAD_MS, error, sizeof error);
+    struct library *library = load_library(partition, scripts, code, is_first, error);
     if (library && library_add(scripts, library, false, error, sizeof error))
         return OK;
     if (library)
@@ -61,6 +72,23 @@ static int load_row(struct partition *partition, struct scripts *scripts, struct
               "reason=\"a stored library cannot be loaded, so its functions are missing: %s\"",
               error);
     return OK;
+}
+
+/* Goes on behind the rows that earlier calls are done with. */
+static int load_missing(struct partition *partition, struct scripts *scripts,
+                        struct overlay_iter *iter)
+{
+    const uint32_t done = scripts->rows_done;
+    uint32_t row = 0;
+    for (; overlay_iter_valid(iter); overlay_iter_next(iter), row++) {
+        if (row < done)
+            continue;
+        int err = load_row(partition, scripts, overlay_iter_value(iter), row == done);
+        if (err != OK)
+            return err;
+        scripts->rows_done = row + 1;
+    }
+    return overlay_iter_error(iter);
 }
 
 int functions_load(struct partition *partition, struct bytes name)
@@ -74,10 +102,8 @@ int functions_load(struct partition *partition, struct bytes name)
         partition->overlay, CF_SYSTEM, first_row(&arena, name), behind_rows(&arena, name));
     overlay_iter_seek_first(iter);
     int err = overlay_iter_valid(iter) && partition->running.busy_error ? ERR_NOT_FOUND : OK;
-    for (; err == OK && overlay_iter_valid(iter); overlay_iter_next(iter))
-        err = load_row(partition, scripts, overlay_iter_value(iter));
-    if (err == OK) /* the next attempt goes on with the libraries that are missing */
-        err = overlay_iter_error(iter);
+    if (err == OK)
+        err = load_missing(partition, scripts, iter);
     overlay_iter_free(iter);
     arena_fini(&arena);
     functions_set_loaded(scripts, err == OK);

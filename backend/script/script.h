@@ -117,8 +117,8 @@ struct library {
 };
 
 /* Loads the libraries of the namespace from its rows in CF_SYSTEM, unless they are loaded. ERR_STORE: the rows cannot
- * be read. ERR_NOT_FOUND: they are not loaded, and cannot be loaded while a script runs. ERR_OVER: the running call has used its time; the
- * next one goes on. */
+ * be read. ERR_NOT_FOUND: they are not loaded, and cannot be loaded while a script runs. ERR_OVER: the running call must end; the next one
+ * goes on. One library is loaded even if the call has used its time. */
 int functions_load(struct partition *partition, struct bytes name);
 bool functions_are_loaded(const struct scripts *scripts);
 void functions_set_loaded(struct scripts *scripts, bool is_loaded);

@@ -28,12 +28,14 @@ static uint32_t flags_of_script(const struct session *session, struct bytes sha)
     return script_find(scripts_of(session), sha, &flags) ? flags : 0;
 }
 
-/* Libraries that no FCALL has needed yet are loaded now. */
+/* Libraries that are not loaded are loaded by FCALL itself, within the limits of a call. Until then their functions are as ones that declare
+ * no flags: each of their commands is checked by itself. */
 static uint32_t flags_of_function(const struct session *session, struct bytes name)
 {
-    if (functions_load(session->partition, session_namespace(session)) != OK)
+    const struct scripts *scripts = scripts_of(session);
+    if (!functions_are_loaded(scripts))
         return 0;
-    const struct function *function = function_find(scripts_of(session), name);
+    const struct function *function = function_find(scripts, name);
     return function ? function->flags | SCRIPT_DECLARED : 0;
 }
 

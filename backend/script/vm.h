@@ -58,6 +58,7 @@ struct scripts {
     struct table *libraries_by_name;
     struct table *functions_by_name; /* of all libraries; names in lower case */
     bool is_loaded;                  /* `libraries` equals the rows on disk */
+    uint32_t rows_done;              /* rows that are loaded, or cannot be */
 };
 
 /* At most this many lines of redis.log are written per second; the others are only counted. A line has 4 KB at most
