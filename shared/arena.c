@@ -147,12 +147,12 @@ static bool has_byte(const struct arena_chunk *chunk, const char *byte)
     return byte >= chunk->data && byte < chunk->data + chunk->used;
 }
 
-struct arena_chunk *arena_share(const struct arena *arena, const char *byte)
+struct arena_chunk *arena_share(const struct arena *arena, struct bytes part)
 {
     struct arena_chunk *chunk = arena->chunk;
-    while (chunk && !has_byte(chunk, byte))
+    while (chunk && !has_byte(chunk, part.data))
         chunk = chunk->next;
-    if (!chunk || chunk->size == CHUNK_SIZE)
+    if (!chunk || chunk->size == CHUNK_SIZE || chunk->size / 2 > part.len)
         return NULL;
     chunk->shares++;
     return chunk;

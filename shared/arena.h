@@ -48,9 +48,10 @@ struct arena_mark arena_mark(const struct arena *arena);
 void arena_release(struct arena *arena, const struct arena_mark *mark);
 /* Returns 8-byte aligned memory that is not zeroed; aborts when memory is exhausted. */
 void *arena_alloc(struct arena *arena, size_t size);
-/* Keeps the allocation that has this byte when the arena frees it, until arena_unshare. NULL: it is not here, or has no chunk of its own.
- * Takes time for each chunk, so it is for big values. Both on one thread, that which frees the arena's memory. */
-struct arena_chunk *arena_share(const struct arena *arena, const char *byte);
+/* Keeps the allocation that has these bytes when the arena frees it, until arena_unshare. NULL: it is not here, has no chunk of its own, or is
+ * more than twice as big: the part is all that is counted. Takes time for each chunk, so it is for big values. Both on one thread, that
+ * which frees the arena's memory. */
+struct arena_chunk *arena_share(const struct arena *arena, struct bytes part);
 void arena_unshare(struct arena_chunk *chunk);
 /* Long computations on data in an arena ask this now and then, with their work since the last time, in units of 10 ns: false: stop, the
  * result is not needed any more. */

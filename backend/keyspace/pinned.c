@@ -68,7 +68,7 @@ struct block *keyspace_block(struct call *call, struct bytes value)
     for (size_t i = 0; i < partition->running.pins_count; i++) {
         struct slice *pin = &partition->running.pins[i];
         if (pin->pin && slice_covers(pin, value))
-            return share(partition, pin);
+            return pin->len / 2 > value.len ? NULL : share(partition, pin);
     }
     return share_big(partition, value);
 }

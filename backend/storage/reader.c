@@ -162,7 +162,7 @@ struct reader_share *reader_share(struct reader *reader, struct bytes value)
         if (!fetch->is_copy && slice_covers(&fetch->value, value))
             break;
     }
-    if (link == &reader->kept)
+    if (link == &reader->kept || fetch->value.len / 2 > value.len)
         return NULL;
     if (!fetch->share)
         fetch->share = share_pin(fetch);

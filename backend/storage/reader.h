@@ -42,8 +42,8 @@ void reader_want_range(struct reader *reader, const struct store_range *range, s
 int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                 struct slice *value);
 struct reader_share;
-/* Keeps the pinned value of a fetched row that has these bytes beyond the end of the fetch, until reader_unshare. NULL: none has them.
- * Takes time for each fetched row, so it is for big values. */
+/* Keeps the pinned value of a fetched row that has these bytes beyond the end of the fetch, until reader_unshare. NULL: none has them, or
+ * it is more than twice as big. Takes time for each fetched row, so it is for big values. */
 struct reader_share *reader_share(struct reader *reader, struct bytes value);
 void reader_unshare(struct reader_share *share);
 /* True when the row is being fetched or was fetched; if it is in progress, `retry` (or NULL) waits for it. */

@@ -102,13 +102,14 @@ START_TEST(a_shared_allocation_stays_when_the_arena_forgets_it)
     char *small = arena_alloc(&arena, 8);
     const struct arena_mark mark = arena_mark(&arena);
     char *big = memset(arena_alloc(&arena, BIG), 7, BIG);
-    ck_assert_ptr_null(arena_share(&arena, small));
-    ck_assert_ptr_null(arena_share(&arena, big + BIG));
-    struct arena_chunk *chunk = arena_share(&arena, big + 3);
-    ck_assert_ptr_eq(arena_share(&arena, big), chunk);
+    ck_assert_ptr_null(arena_share(&arena, (struct bytes){small, 8}));
+    ck_assert_ptr_null(arena_share(&arena, (struct bytes){big + BIG, BIG}));
+    ck_assert_ptr_null(arena_share(&arena, (struct bytes){big, BIG / 3})); /* the rest would stay */
+    struct arena_chunk *chunk = arena_share(&arena, (struct bytes){big + 3, BIG - 3});
+    ck_assert_ptr_eq(arena_share(&arena, (struct bytes){big, BIG}), chunk);
     arena_release(&arena, &mark);
     char *next = memset(arena_alloc(&arena, BIG), 8, BIG);
-    struct arena_chunk *other = arena_share(&arena, next);
+    struct arena_chunk *other = arena_share(&arena, (struct bytes){next, BIG});
     arena_unshare(other); /* before the arena forgets it */
     arena_fini(&arena);
     arena_unshare(chunk);
