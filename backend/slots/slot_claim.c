@@ -16,6 +16,8 @@
 
 #include <stdio.h>
 
+enum { MAP_SHIFT = 20 }; /* moves and FORCE of one slot between two maps: fewer than 2^20 */
+
 static uint64_t count_keys(const struct slot_owners *owners)
 {
     return space_keys_stored(owners->partition->spaces);
@@ -115,12 +117,12 @@ static int change_slots(struct slot_owners *owners, wanted_fn *is_wanted)
 
 /* ---- slots of lost shards ---- */
 
-/* A newer map gives a higher epoch. So of two shards that are forced by different maps, and do not hear each other, one gives up. The last
- * epochs have no such next one: a claim keeps them, instead of beginning at 0 again. */
-static uint64_t forced_epoch(uint64_t epoch, uint64_t map_epoch)
+uint64_t owners_forced_epoch(uint64_t epoch, uint64_t map_epoch)
 {
     bool has_room = epoch < EPOCH_TOLD_MAX && map_epoch < EPOCH_TOLD_MAX - epoch;
-    return has_room ? epoch + map_epoch : epoch < UINT64_MAX ? epoch + 1 : epoch;
+    uint64_t next = has_room ? epoch + map_epoch : epoch < UINT64_MAX ? epoch + 1 : epoch;
+    uint64_t by_map = map_epoch < EPOCH_TOLD_MAX >> MAP_SHIFT ? map_epoch << MAP_SHIFT : 0;
+    return by_map > next ? by_map : next;
 }
 
 static bool is_linked(const struct slot_owners *owners, const char *shard)
@@ -146,7 +148,7 @@ static bool is_forcible(const struct slot_owners *owners, uint16_t slot, struct 
     const char *claimant = unbelieved_claimant(owners, slot);
     uint64_t highest = claimant ? owners->doubts.claim_epoch[slot] : owners->epoch[slot];
     uint8_t state = slot_table_state(owners_table(owners), slot);
-    record->epoch = forced_epoch(highest ? highest : 1, owners->map->epoch);
+    record->epoch = owners_forced_epoch(highest ? highest : 1, owners->map->epoch);
     record->wish = owners->map->epoch;
     return !is_owned_state(state) && owners_is_own_by_map(owners, slot) &&
            !is_linked(owners, owners_known(owners, slot)) && !is_linked(owners, claimant);

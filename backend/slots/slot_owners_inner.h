@@ -187,6 +187,10 @@ void owners_forget_names(struct slot_owners *owners, unsigned limit);
 
 /* ---- slot_claim.c ---- */
 
+/* The epoch of a slot that is forced here, which had this epoch as far as this shard knows. A newer map gives a higher one, whatever is known:
+ * so of two shards that are forced by different maps, and do not hear each other, one gives up. The last epochs have no such next one:
+ * a claim keeps them, instead of beginning at 0 again. */
+uint64_t owners_forced_epoch(uint64_t epoch, uint64_t map_epoch);
 /* Claims what may be claimed now, and gives up what is lost. */
 void owners_claim_step(struct slot_owners *owners, uint64_t now_ms);
 /* Ends the wait of commands as soon as there is nothing to wait for. */
