@@ -198,6 +198,13 @@ bool append_is_heard(const struct consensus *core, uint64_t id)
 
 /* ---- replies ----------------------------------------------------------------------------------- */
 
+/* Is it about the log that the member had before its disk was set back? It may come later than the news, on an older connection. */
+static bool is_of_older_log(const struct consensus_progress *progress,
+                            const struct consensus_message *reply)
+{
+    return progress->back_us && reply->sent_us <= progress->back_us;
+}
+
 static void take_match(struct consensus *core, struct consensus_progress *progress,
                        const struct consensus_message *reply, uint64_t now_us)
 {
@@ -239,6 +246,8 @@ void append_reply(struct consensus *core, const struct consensus_message *messag
         return;
     core->progress[at].heard_us = now_us;
     core->progress[at].state = message->state;
+    if (message->is_good && is_of_older_log(&core->progress[at], message))
+        return;
     if (message->is_good)
         take_match(core, &core->progress[at], message, now_us);
     else
@@ -259,11 +268,12 @@ void append_snapshot_sent(struct consensus *core, uint64_t id, uint64_t index)
 }
 
 /* What a voter has acknowledged stays: it may be committed. */
-void append_went_back(struct consensus *core, uint64_t id, uint64_t index)
+void append_went_back(struct consensus *core, uint64_t id, uint64_t index, uint64_t now_us)
 {
     unsigned at = members_find(&core->members, id);
     if (core->role < CONSENSUS_LEADING || at == MEMBER_NONE ||
         core->members.list[at].kind == CONSENSUS_VOTER)
         return;
     core->progress[at].match = lesser(core->progress[at].match, index);
+    core->progress[at].back_us = now_us;
 }

@@ -293,7 +293,7 @@ static void take_event(struct consensus *core, const struct consensus_event *eve
         append_snapshot_sent(core, event->id, event->index);
         break;
     case CONSENSUS_WENT_BACK:
-        append_went_back(core, event->id, event->index);
+        append_went_back(core, event->id, event->index, event->now_us);
         break;
     case CONSENSUS_TRANSFER:
         election_transfer(core, event->id, event->now_us, update);

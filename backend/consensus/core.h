@@ -58,7 +58,7 @@ void append_own(struct consensus *core, uint64_t last, uint64_t now_us,
 void append_reply(struct consensus *core, const struct consensus_message *message, uint64_t now_us,
                   struct consensus_update *update);
 void append_snapshot_sent(struct consensus *core, uint64_t id, uint64_t index);
-void append_went_back(struct consensus *core, uint64_t id, uint64_t index);
+void append_went_back(struct consensus *core, uint64_t id, uint64_t index, uint64_t now_us);
 /* Has the member answered within the last two E? */
 bool append_is_heard(const struct consensus *core, uint64_t id);
 /* Counts copies again. */

@@ -546,6 +546,20 @@ START_TEST(a_learner_whose_disk_was_set_back_gets_records_again)
 }
 END_TEST
 
+/* The reply of the process before the restart comes on its own connection, behind the news from the next one. */
+START_TEST(a_late_reply_of_a_learner_does_not_undo_that_its_disk_was_set_back)
+{
+    lead_a_learner();
+    step((struct consensus_event){.kind = CONSENSUS_WENT_BACK, .id = 2, .index = 3});
+    match(2, 5, now_us);
+    hear((struct consensus_message){CONSENSUS_APPEND_REPLY, .from = 2, .term = core.term,
+                                    .index = 5, .hint = 3});
+    ck_assert(sent(0)->kind == CONSENSUS_APPEND && sent(0)->index == 3 && sent(0)->count > 0);
+    match(2, 5, now_us + 1);
+    ck_assert_uint_eq(core.progress[1].match, 5);
+}
+END_TEST
+
 START_TEST(a_learner_that_is_silent_is_not_promoted)
 {
     struct consensus_members two = members_of(2);
@@ -869,6 +883,7 @@ static void add_records(TCase *tcase)
     tcase_add_test(tcase, a_batch_of_another_term_is_refused);
     tcase_add_test(tcase, a_member_that_lacks_what_is_trimmed_gets_a_snapshot);
     tcase_add_test(tcase, a_learner_whose_disk_was_set_back_gets_records_again);
+    tcase_add_test(tcase, a_late_reply_of_a_learner_does_not_undo_that_its_disk_was_set_back);
     tcase_add_test(tcase, a_snapshot_takes_no_place_of_its_own_last_record);
     tcase_add_test(tcase, the_lease_begins_when_the_message_was_sent);
     tcase_add_test(tcase, the_lease_is_no_longer_than_what_followers_promise);
