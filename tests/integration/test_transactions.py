@@ -387,7 +387,7 @@ def _(run):
             check(waits() - before >= 4, '%s: %d waits' % (words[0], waits() - before))
         own, foreign = cluster.key_on(1, 'own'), cluster.key_on(0, 'foreign')
         check_equal(across(shards[1], 'EXISTS', *[own] * 9000, foreign), 0, 'slices without a key of another shard')
-        check_equal(shards[1].get('SCREE', 'TRANSACTIONS'), [])
+        wait_for(lambda: shards[1].get('SCREE', 'TRANSACTIONS') == [], 'the end of the transaction')
 
 
 @suite.case('EXEC on one shard, whose keys transactions over shards lock in turn, is done or refused as a whole')
