@@ -93,7 +93,7 @@ struct overlay_share {
     void (*release)(void *owner);
     void *owner;
 };
-/* Keeps a borrowed value without a pin, of BIG_VALUE_BYTES or more, or a part of that size that is at least half of it: so a reply
+/* Keeps a borrowed value without a pin, of BIG_VALUE_BYTES or more, or a part of that size that is at least its half: so a reply
  * needs no copy. */
 struct overlay_share overlay_share(const struct overlay *overlay, struct bytes value);
 /* The same for a handler, which itself updates what is cached of the collection: nothing becomes invalid. */

@@ -4,7 +4,7 @@
  *   write buffer ─ row ─► value in a chunk of its own (arena.h) ◄─┬─ replies: it stays until the last one is sent, and
  *   reader ─ fetch ─────► value pinned in the store ◄─────────────┘  until its buffer is empty, or its fetch forgotten
  *
- * What stays is the whole value, and replies count only their part of it. So a part of less than half of the value is copied: else replies
+ * What stays is the whole value, and replies count only their part. So a part of less than half of the value is copied: else replies
  * of 1 MB could keep values of 512 MB.
  */
 #include "backend/storage/overlay_inner.h"

@@ -14,8 +14,8 @@ END_TEST
 
 START_TEST(the_epoch_is_higher_than_the_known_one)
 {
-    static const uint64_t epochs[] = {1, 1 << 20, (7 << 20) + 5, EPOCH_TOLD_MAX - 1,
-                                      EPOCH_TOLD_MAX, UINT64_MAX - 1};
+    static const uint64_t epochs[] = {
+        1, 1 << 20, (7 << 20) + 5, EPOCH_TOLD_MAX - 1, EPOCH_TOLD_MAX, UINT64_MAX - 1};
     static const uint64_t maps[] = {1, 7, UINT64_C(1) << 41, UINT64_C(1) << 50, UINT64_MAX};
     for (size_t e = 0; e < sizeof epochs / sizeof *epochs; e++)
         for (size_t m = 0; m < sizeof maps / sizeof *maps; m++)
