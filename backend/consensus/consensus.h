@@ -148,7 +148,8 @@ struct consensus_progress {
     uint64_t sent_us;   /* of the newest message of this term that it has answered */
     uint64_t leased_us; /* it grants no vote until then */
     uint64_t heard_us;
-    uint64_t back_us; /* its log went back then: replies to older messages are of the log before; 0: never */
+    /* its log went back then: replies to older messages are of the log before; 0: never */
+    uint64_t back_us;
     enum { CONSENSUS_PROBING, CONSENSUS_STREAMING, CONSENSUS_INSTALLING } way;
     bool is_waiting; /* probing: no further APPEND before the reply, or the next heartbeat */
     uint8_t state;
