@@ -23,10 +23,10 @@
 #define SLOT_IS_ELSEWHERE REFUSAL(ELSEWHERE, "it does not own the key's slot")
 #define SLOT_IS_LEAVING   REFUSAL(LEAVING, "it is handing the key's slot over to another shard")
 
-/* How far the keys that a command names are locked (lock_ahead.h). */
+/* A command over shards locks the keys among its arguments some thousand at a time (lock_ahead.h): where the next slice begins. */
 struct slice_ahead {
-    uint32_t next; /* the first that is not locked yet */
-    uint32_t keys; /* in a slice; 0: it has not begun, or all are locked */
+    uint32_t next; /* number of the first key that is not locked yet */
+    uint32_t keys; /* in a slice; 0: no slice has begun, or all keys are locked */
 };
 
 struct borrow {

@@ -37,7 +37,8 @@ void peer_leaders_free(struct peer_leaders *leaders);
 /* Puts a map into force, which is referenced; NULL: none. What was heard of its shards is kept. */
 void peer_leaders_configure(struct peer_leaders *leaders, const struct shard_map *map);
 
-/* Notes what a partition says of itself. `address`: where it was reached; NULL: it has connected, and is at the address in its identity. */
+/* Notes the leadership that a partition of another shard has given in its greeting. `address`: the address to which this partition had
+ * connected; NULL: the other one has connected, and `identity` has its address. */
 enum peer_leader_heard peer_leaders_hear(struct peer_leaders *leaders,
                                          const struct peer_identity *identity, const char *address);
 /* As peer_leaders_hear, without noting anything. */

@@ -15,9 +15,10 @@
  * A shard is believed about the slots that it was asked for, and about no others: what it says of the slots that the map gives to other
  * shards is left out. So one that is broken, or in other hands, can give away only its own slots.
  *
- * Of a shard with several addresses, requests go to the copy that says that it leads. Of two such copies that of the higher generation
- * counts, then that of the higher term (shared/leading.h); so an old leader that has not heard of its successor gets no requests. A copy
- * may correct what it has said itself. Until one has said so, the first address of shards.ini counts.
+ * A shard with several addresses has several copies, and requests go to the one that says that it leads. If two copies say so, the one
+ * with the higher generation gets them, and with equal generations the one with the higher term (shared/leading.h): so an old leader that
+ * has not heard of its successor gets no requests. A copy may correct what it has said itself. Until a copy says that it leads, requests
+ * go to the first address in shards.ini.
  *
  * Memory: 10 bytes per slot, and ROUTE_SHARDS_MAX shards.
  */

@@ -578,7 +578,7 @@ def strays(connection):
     return fields(connection.get('SCREE', 'STRAYS', 'STATUS')[0])
 
 
-@suite.case('a long key that comes from another shard in parts is whole at a copy that compacts its data meanwhile')
+@suite.case('a long key that comes from another shard in parts is whole at a copy that compacts its data at the same time')
 def _(run):
     copies = Beside(proxies=0)
     copies.write_shards()

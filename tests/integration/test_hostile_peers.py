@@ -576,11 +576,11 @@ class Misled(Cluster):
         pass
 
 
-@suite.case('copies that name each other or a stranger as the leader are asked in turn, after growing waits, and the stranger never')
+@suite.case('copies that name each other or an address of no copy as the leader are asked in turn, after growing waits, and that address never')
 def _(run):
-    first, second, third, stranger = ports = [free_ports() for _ in range(4)]
+    first, second, third, outside = ports = [free_ports() for _ in range(4)]
     names = {first: 'NOTLEADER 127.0.0.1:%d this copy does not lead' % second, second: 'NOTLEADER 127.0.0.1:%d' % first,
-             third: 'NOTLEADER 127.0.0.1:%d %s' % (stranger, 'x' * 150), stranger: 'NOTLEADER 127.0.0.1:%d' % stranger}
+             third: 'NOTLEADER 127.0.0.1:%d %s' % (outside, 'x' * 150), outside: 'NOTLEADER 127.0.0.1:%d' % outside}
     listeners = [OtherVersion(('127.0.0.1', port), peer='-' + names[port]) for port in ports]
     with listeners[0], listeners[1], listeners[2], listeners[3], Misled(ports[:3]) as cluster, cluster.partition(0) as partition:
         begin = time.monotonic()

@@ -8,7 +8,7 @@
  *   test_peer_leaders [seed]      one world, or SEEDS of them
  *
  * After something came from a leader of c, nothing comes from an older one: no request is handled, and no reply. Every request ends exactly
- * once. A new leader that reaches the others is followed within a second, though nobody asks for it. When the faults end, all are linked to
+ * once. A new leader that reaches the others is followed within a second, although no shard asks for it. When the faults end, all are linked to
  * the newest leader; and they find it again by asking the copies, when their connections broke.
  */
 #include "backend/context/backend_metrics.h"

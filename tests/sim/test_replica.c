@@ -602,7 +602,7 @@ static bool is_log_short(void)
     return true;
 }
 
-/* A record that is on its way to the core meanwhile waits there until the transfer is over. */
+/* A record that comes to the core during the transfer waits there until it is over. */
 static void hand_over(struct copy *copy)
 {
     uint64_t id = 1 + sim_random(COPIES);

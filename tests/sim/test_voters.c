@@ -10,7 +10,8 @@
  * these happens, and the next one when they are again: the map names another host instead of one; a disk is replaced by an empty one; a disk
  * goes back to an older state. Then the copy must notice it, and gets an empty disk.
  *
- * In the end two of three are lost at once, and the third one is made a group of the next generation.
+ * At the end of each world two of the three copies are lost at once. SCREE REPLICAS FORCE makes a group of the third one alone, whose
+ * generation is higher.
  *
  * What one home has heard as committed, no other one hears otherwise, and each home that begins to serve has it all: so a record that a
  * client was told of is never lost. Two copies may never serve at once, and none before two of three vote.

@@ -49,7 +49,7 @@ class PlayedCopy:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def says(self, role, generation=1, term=1, leader=None):
-        """What SCREE SELF replies from now on; who has sent SCREE SELF LEADS hears that it has changed."""
+        """What SCREE SELF replies from now on. Connections that have sent SCREE SELF LEADS are told of the change."""
         leader = leader.text() if leader else self.text() if role == 'leader' else ''
         with self.lock:
             self.fields = {'role': role, 'generation': str(generation), 'term': str(term), 'leader': leader}

@@ -117,8 +117,8 @@ static void test_a_shard_with_one_copy_is_never_older(void)
     CHECK(hear(leaders, "q:1", UINT32_MAX, UINT64_MAX) == PEER_LEADER_NEWER);
     CHECK(hear(leaders, "x:1", 0, 0) == PEER_LEADER_SAME);
     CHECK(hear(leaders, "x:1", 1, 1) == PEER_LEADER_OLDER);
-    const struct peer_identity stranger = identity_of("c", "x:1", 1, 1);
-    CHECK(peer_leaders_hear(leaders, &stranger, NULL) == PEER_LEADER_SAME);
+    const struct peer_identity unknown = identity_of("c", "x:1", 1, 1);
+    CHECK(peer_leaders_hear(leaders, &unknown, NULL) == PEER_LEADER_SAME);
     peer_leaders_free(leaders);
 }
 
