@@ -19,8 +19,9 @@ from support.certs import Authority
 from support.cluster import binary, metric, slot_of
 from support.harness import Skip, Suite, check, check_equal, patience, wait_for
 from support.kube import data_of, ini, render, render_with_tls
-from support.pods import Node, enter_node, reachable
+from support.pods import Node, reachable
 from support.resp import Closed, Connection, ReplyError, value
+from support.spaces import enter_node
 
 suite = Suite(__doc__)
 PASSWORD = 'replace-me-default-password'

@@ -1,7 +1,7 @@
 """pods.py - runs the pods of rendered manifests as real processes, each in a network namespace and with a root of its
 own.
 
-    node (this process, in namespaces of its own: enter_node())
+    node (this process, in namespaces of its own: spaces.py)
       bridge 10.77.0.1/24
         │ veth      │ veth
       pod .2        pod .3 …       its root:  tmpfs, read-only after the setup
@@ -18,7 +18,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -28,9 +27,7 @@ from support import harness
 from support.cluster import SANITIZER_WORDS, binary
 from support.harness import Failure, check, patience, wait_for
 from support.kube import Objects, container_of, data_of
-
-SUBNET = '10.77.0.%d'
-INSIDE = 'SCREE_TEST_NODE'
+from support.spaces import Space
 
 # Arguments: root, then mount specifications "source:target:ro|rw" up to "--", then the program with its arguments.
 POD_SCRIPT = r'''
@@ -63,36 +60,6 @@ cd "$root"
 PATH=/opt/scree:/usr/bin exec /usr/sbin/chroot "$root" setpriv --reuid "$user" --regid "$group" --clear-groups --no-new-privs \
     --inh-caps=-all --bounding-set=-all "$@"
 '''
-
-
-def run(*words):
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Failure('%s: %s' % (' '.join(words), done.stderr.strip()))
-
-
-def enter_node():
-    """Starts this script again in a network and a mount namespace of its own; returns the reason if that is impossible."""
-    if os.environ.get(INSIDE):
-        run('ip', 'link', 'set', 'lo', 'up')
-        os.makedirs('/run/netns', exist_ok=True)
-        run('mount', '-t', 'tmpfs', 'netns', '/run/netns')
-        # an address of its own: else the bridge takes that of a port, which changes when pods come and go, and pods send to
-        # the old one until their ARP entry has expired
-        run('ip', 'link', 'add', 'node', 'address', '02:00:00:00:00:01', 'type', 'bridge')
-        run('ip', 'address', 'add', SUBNET % 1 + '/24', 'dev', 'node')
-        run('ip', 'link', 'set', 'node', 'up')
-        return None
-    unshare = ['unshare', '--net', '--mount', '--propagation', 'private']
-    for tool in ('unshare', 'ip', 'setpriv', 'chroot'):
-        if not shutil.which(tool):
-            return '%s is not installed' % tool
-    done = subprocess.run(unshare + ['ip', 'link', 'add', 'node', 'type', 'bridge'], capture_output=True, text=True)
-    if done.returncode != 0:
-        return 'network namespaces are not possible here: %s' % done.stderr.strip()
-    os.environ[INSIDE] = 'yes'
-    sys.stdout.flush()
-    os.execvp('unshare', unshare + [sys.executable] + sys.argv)
 
 
 def http_status(address, port, path):
@@ -134,21 +101,11 @@ class Pod:
         self.node, self.workload, self.name = node, workload, name
         self.spec, self.container = workload['spec']['template']['spec'], container_of(workload)
         self.ports = {port['name']: port['containerPort'] for port in self.container['ports']}
-        self.address, self.claim = node.new_address(), claim
+        self.space, self.claim = node.new_space(), claim
+        self.address = self.space.address
         self.log_path = os.path.join(node.folder, '%s-%s.log' % (name, self.address.rsplit('.')[-1]))
         self.is_terminating = False
-        self.make_network()
         self.start()
-
-    def make_network(self):
-        self.space = 'pod' + self.address.rsplit('.', 1)[1]
-        run('ip', 'netns', 'add', self.space)
-        run('ip', 'link', 'add', self.space, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', self.space)
-        run('ip', 'link', 'set', self.space, 'master', 'node', 'up')
-        inside = ('ip', '-n', self.space)
-        run(*inside, 'link', 'set', 'lo', 'up')
-        run(*inside, 'address', 'add', self.address + '/24', 'dev', 'eth0')
-        run(*inside, 'link', 'set', 'eth0', 'up')
 
     def mount_words(self):
         words = ['%s:/etc/hosts:ro' % self.node.hosts_path]
@@ -161,13 +118,13 @@ class Pod:
 
     def start(self):
         context = self.spec['securityContext']
-        root = os.path.join(self.node.folder, 'root-' + self.space)
+        root = os.path.join(self.node.folder, 'root-' + self.space.name)
         os.mkdir(root)
         with open(self.log_path, 'wb') as log:
             self.child = subprocess.Popen(
-                ['nsenter', '--net=/run/netns/' + self.space, 'unshare', '--mount', '--uts', '--propagation', 'private', 'sh',
-                 '-c', POD_SCRIPT, 'pod', self.name, root, str(context['runAsUser']), str(context['runAsGroup'])] + self.mount_words() +
-                ['--'] + self.container['command'], stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+                self.space.prefix + ['unshare', '--mount', '--uts', '--propagation', 'private', 'sh', '-c', POD_SCRIPT, 'pod', self.name, root,
+                                     str(context['runAsUser']), str(context['runAsGroup'])] + self.mount_words() + ['--'] +
+                self.container['command'], stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
     def probe(self, kind):
         """Does this probe of the manifest succeed now?"""
@@ -223,9 +180,7 @@ class Pod:
         if self.is_alive():
             self.child.kill()
             self.child.wait()
-        # otherwise it is removed some time after its peer
-        subprocess.run(['ip', 'link', 'del', self.space], capture_output=True)
-        subprocess.run(['ip', 'netns', 'del', self.space], capture_output=True)
+        self.space.remove()
         for line in self.log().encode().splitlines():
             check(not any(word in line for word in SANITIZER_WORDS), '%s: %s' % (self.name, line))
 
@@ -238,7 +193,7 @@ class Node:
         self.folder = tempfile.mkdtemp(prefix='scree-node-')
         os.chmod(self.folder, 0o755)
         self.hosts_path = os.path.join(self.folder, 'hosts')
-        self.hosts, self.volumes, self.next_address = {}, {}, 2
+        self.hosts, self.volumes, self.next_number = {}, {}, 2
         self.backends, self.proxies = {}, []
         self.write_hosts()
 
@@ -258,9 +213,9 @@ class Node:
         else:
             print('     logs are kept in %s' % self.folder, flush=True)
 
-    def new_address(self):
-        self.next_address += 1
-        return SUBNET % (self.next_address - 1)
+    def new_space(self):
+        self.next_number += 1
+        return Space(self.next_number - 1)
 
     def write_hosts(self):
         """Writes the file in place, because the pods have mounted this very file."""
