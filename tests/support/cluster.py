@@ -90,13 +90,13 @@ def free_ports(count=1):
 def listens(pid, port):
     """Does process `pid` itself own the listening socket of `port`, and not another process?"""
     inodes = set()
-    for table in ('/proc/net/tcp', '/proc/net/tcp6'):
-        with open(table) as file:
-            for line in file.readlines()[1:]:
-                words = line.split()
-                if words[3] == '0A' and int(words[1].rsplit(':', 1)[1], 16) == port:
-                    inodes.add('socket:[%s]' % words[9])
     try:
+        for table in ('/proc/%d/net/tcp' % pid, '/proc/%d/net/tcp6' % pid):  # of its network namespace
+            with open(table) as file:
+                for line in file.readlines()[1:]:
+                    words = line.split()
+                    if words[3] == '0A' and int(words[1].rsplit(':', 1)[1], 16) == port:
+                        inodes.add('socket:[%s]' % words[9])
         links = os.listdir('/proc/%d/fd' % pid)
     except OSError:
         return False
@@ -357,18 +357,19 @@ class Backend(Process):
         self.options = options
         super().__init__('backend-%d' % index, [binary('scree-backend'), '--config', self.config_path],
                          cluster.folder, [])
+        self.host, self.prefix = cluster.place()
         self.choose_ports()
 
     def choose_ports(self):
         self.port = free_ports(self.partitions)
         self.admin = free_ports()
         self.ports = [self.port + i for i in range(self.partitions)]
-        self.addresses = [self.cluster.address_of(port) for port in self.ports]
+        self.addresses = [self.cluster.address_of(port, self.host) for port in self.ports]
 
     def write_config(self):
-        sections = {'backend': {'bind': '127.0.0.1', 'port': self.port, 'partitions': self.partitions,
+        sections = {'backend': {'bind': self.host, 'port': self.port, 'partitions': self.partitions,
                                 'data': self.data, 'durability': 'always', 'secret': self.cluster.secret,
-                                'admin': '127.0.0.1:%d' % self.admin}}
+                                'admin': '%s:%d' % (self.host, self.admin)}}
         if self.cluster.tls:
             sections['backend'].update(self.cluster.tls.listening(), port=-1)
             sections['backend']['tls-port'] = self.port
@@ -394,7 +395,7 @@ class Backend(Process):
             wait_for(lambda: answers(address), '%s to answer on %s' % (self.name, address), limit)
 
     def http(self, path):
-        return http_get(self.admin, path)
+        return http_get(self.admin, path, self.host)
 
 
 class Proxy(Process):
@@ -405,18 +406,19 @@ class Proxy(Process):
         super().__init__('proxy-%d' % index, [binary('scree-proxy'), '--config', self.config_path],
                          cluster.folder, [])
         self.unix = os.path.join(cluster.folder, 'proxy-%d.sock' % index)
+        self.host, self.prefix = cluster.place()
         self.choose_ports()
 
     def choose_ports(self):
         self.port, self.admin = free_ports(), free_ports()
         self.listener_ports = {name: free_ports() for name in self.listeners}
         self.ports = [self.port, self.admin] + list(self.listener_ports.values())
-        self.address = self.cluster.address_of(self.port)
+        self.address = self.cluster.address_of(self.port, self.host)
 
     def write_config(self):
         sections = {
-            'proxy': {'listen': '127.0.0.1:%d' % self.port + (' unix:' + self.unix if self.cluster.has_unix else ''),
-                      'admin': '127.0.0.1:%d' % self.admin, 'workers': 2, 'shards': self.cluster.shards_path},
+            'proxy': {'listen': '%s:%d' % (self.host, self.port) + (' unix:' + self.unix if self.cluster.has_unix else ''),
+                      'admin': '%s:%d' % (self.host, self.admin), 'workers': 2, 'shards': self.cluster.shards_path},
             'upstream': {'secret': self.cluster.secret, 'timeout': '%dms' % (20000 * harness.SLOW),  # some disks stall for seconds
                          'connect-timeout': '%dms' % (1000 * harness.SLOW)}}
         if self.cluster.tls:
@@ -433,7 +435,7 @@ class Proxy(Process):
         write_ini(self.config_path, list(sections.items()))
 
     def http(self, path):
-        return http_get(self.admin, path)
+        return http_get(self.admin, path, self.host)
 
     def wait_ready(self, limit=PATIENCE):
         super().wait_ready(limit)
@@ -443,10 +445,10 @@ class Proxy(Process):
         self.signal(signal.SIGHUP)
 
 
-def http_get(port, path):
+def http_get(port, path, host='127.0.0.1'):
     """(status, body); (0, reason) without a response."""
     try:
-        with urllib.request.urlopen('http://127.0.0.1:%d%s' % (port, path), timeout=20 * harness.SLOW) as answer:
+        with urllib.request.urlopen('http://%s:%d%s' % (host, port, path), timeout=20 * harness.SLOW) as answer:
             return answer.status, answer.read().decode('utf-8', 'replace')
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode('utf-8', 'replace')
@@ -591,8 +593,12 @@ class Cluster:
             relay.stop()
         self.relays = {}
 
-    def address_of(self, port):
-        return ('127.0.0.1', port, self.tls.context) if self.tls else ('127.0.0.1', port)
+    def place(self):
+        """(host, words before the command) of the next program."""
+        return '127.0.0.1', []
+
+    def address_of(self, port, host='127.0.0.1'):
+        return (host, port, self.tls.context) if self.tls else (host, port)
 
     # -- the map
 

@@ -27,7 +27,7 @@ from support.resp import Closed, ReplyError
 FAULTS = ('kill', 'kill', 'kill', 'freeze', 'freeze')
 FAULTS_OF_RELAYS = ('cut', 'cut', 'mute', 'hold')
 REPLY_TIMEOUT = 10  # seconds after which a client gives a connection up
-NOT_DONE = ('TRYAGAIN', 'EXECABORT', 'not reachable', 'variable changed')
+NOT_DONE = ('TRYAGAIN', 'EXECABORT', 'MOVED ', 'READONLY ', 'not reachable', 'variable changed')
 SERVED = 3  # a client is served again when so many of its requests have succeeded
 
 
@@ -137,15 +137,15 @@ class Turmoil:
             return all(client.served >= SERVED for client in self.clients)
         wait_for(are_served, 'all clients to be served')
 
-    def strike(self):
-        fault = self.rng.choice(self.possible)
-        if fault in FAULTS:
-            victims = self.cluster.backends * 2 + self.cluster.proxies
-        else:
-            victims = list(self.cluster.relays.values())
+    def strike(self, possible=()):
+        fault = self.rng.choice(possible or self.possible)
+        victims = self.victims_of(fault)
         getattr(self, fault)(list(set(self.rng.sample(victims, self.rng.choice([1, 1, 2, 3])))))
         self.faults[fault] += 1
         self.wait_served()
+
+    def victims_of(self, fault):
+        return self.cluster.backends * 2 + self.cluster.proxies if fault in FAULTS else list(self.cluster.relays.values())
 
     def kill(self, victims):
         for victim in victims:

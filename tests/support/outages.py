@@ -1,0 +1,139 @@
+"""outages.py - shards with three copies that vote, each program in a network namespace of its own, and what fails there.
+
+    with VoterShards() as cluster, Outages(run, cluster, clients) as outages:      # after spaces.enter_node()
+        outages.strike()                 # a fault; returns when every client is served again (support/turmoil.py)
+
+    kill      kill -9, and a start                         clock     wall clocks jump by seconds
+    freeze    SIGSTOP, SIGCONT                             reboot    kill -9, and a start with other monotonic clocks
+    deafen    what some copies of a shard send to another copy of it is lost, the other way is well
+    part      a copy of a shard and the others of it do not reach each other; all else does
+    isolate   a copy reaches no other backend and no proxy
+    silence   a copy hears all, and nothing that it sends arrives
+
+Clients reach proxies and copies at all times.
+"""
+
+import time
+
+from support import harness
+from support.clock import SkewedClock
+from support.cluster import Cluster, even_slots, with_option
+from support.copies import TwoShards
+from support.harness import check_equal, wait_for
+from support.resp import Closed, Connection
+from support.spaces import Space
+from support.turmoil import Turmoil
+
+SHARDS, COPIES = 3, 3
+PASSWORD = 'of-the-copies'
+CUTS_ONE_WAY, CUTS = ('deafen', 'silence'), ('part', 'isolate')
+OF_PROGRAMS = ('kill', 'kill', 'kill', 'freeze', 'freeze', 'clock', 'reboot')
+JUMP_S = 3  # less than the tests of expiry excuse
+MOST_UPTIME_S = 30 * 86400
+TIMES_S = (0.3, 1.5, 4)  # of a fault of the network
+
+
+class VoterShards(TwoShards):
+    """Shards a, b and c, whose slots are `slots`, as in a Cluster."""
+
+    def __init__(self, proxies=2):
+        self.spaces = []
+        options = with_option(None, 'backend', 'election-timeout', '%dms' % (1000 * harness.SLOW))
+        options = with_option(options, 'backend', 'requirepass', PASSWORD)  # else only clients of the same address are served
+        super().__init__(orders=[[shard * COPIES + i for i in range(COPIES)] for shard in range(SHARDS)], replicas='voters', proxies=proxies,
+                         backend_options=options, proxy_options={'proxy': {'protected-mode': 'no'},
+                                        'upstream': {'timeout': '3s', 'backoff-max': '100ms', 'hold': '10s'}})
+        self.slots = even_slots(SHARDS)
+        self.clocks = [SkewedClock(backend) for backend in self.backends]
+
+    def place(self):
+        self.spaces.append(Space(len(self.spaces) + 2))  # in the order of programs: backends, proxies
+        return self.spaces[-1].address, self.spaces[-1].prefix
+
+    def __exit__(self, *error):
+        try:
+            return super().__exit__(*error)
+        finally:
+            for space in self.spaces:
+                space.remove()
+
+    def shards_text(self, slots=None):
+        self.halves = self.slots
+        return super().shards_text()
+
+    def connect_to(self, address, timeout=harness.PATIENCE):
+        """A connection to a copy."""
+        connection = Connection(address, timeout)
+        check_equal(connection.get('AUTH', PASSWORD), b'OK')
+        return connection
+
+    def copy(self, index, timeout=harness.PATIENCE):
+        return self.connect_to(self.backends[index].addresses[0], timeout)
+
+    def leader_of(self, shard):
+        """(the backend that serves the shard); None: there is none now."""
+        return next(((index,) for index in self.orders[shard] if self.phase(index) == 'serving'), None)
+
+    def partition(self, shard, timeout=harness.PATIENCE):
+        index, = wait_for(lambda: self.leader_of(shard), 'shard %d to have a leader' % shard, pause=0.05)
+        return self.copy(index, timeout)
+
+    def has_voters(self, shard):
+        try:
+            leader = self.leader_of(shard)
+            lines = self.replicas(*leader)[1] if leader else []
+        except (OSError, Closed):
+            return False
+        return sum(line['kind'] == 'voter' and line['up'] == 'yes' for line in lines) == COPIES
+
+    def wait_linked(self):
+        for shard in range(SHARDS):
+            wait_for(lambda: self.has_voters(shard), 'all copies of shard %d to vote' % shard, pause=0.05)
+        Cluster.wait_linked(self)
+
+
+class Outages(Turmoil):
+    def __init__(self, run, cluster, clients):
+        super().__init__(run, cluster, clients)
+        self.possible = CUTS_ONE_WAY + CUTS + OF_PROGRAMS
+        self.faults = dict.fromkeys(self.possible, 0)
+
+    def victims_of(self, fault):
+        return super().victims_of(fault) if fault in ('kill', 'freeze') else self.cluster.backends
+
+    def siblings(self, backend):
+        return [self.cluster.backends[i] for order in self.cluster.orders if backend.index in order for i in order if i != backend.index]
+
+    def others(self, backend):
+        return [process for process in self.cluster.backends + self.cluster.proxies if process is not backend]
+
+    def lose(self, pairs):
+        """What the first of each pair sends to the second is lost for a while."""
+        places = dict(zip(self.cluster.backends + self.cluster.proxies, self.cluster.spaces))
+        for source, target in pairs:
+            places[source].lose(target.host)
+        time.sleep(self.rng.choice(TIMES_S))
+        for space in self.cluster.spaces:
+            space.heal()
+
+    def deafen(self, victims):
+        self.lose([(sibling, victim) for victim in victims for sibling in self.siblings(victim) if self.rng.random() < 0.7])
+
+    def part(self, victims):
+        self.lose([pair for victim in victims for sibling in self.siblings(victim) for pair in ((sibling, victim), (victim, sibling))])
+
+    def isolate(self, victims):
+        self.lose([pair for victim in victims for other in self.others(victim) for pair in ((other, victim), (victim, other))])
+
+    def silence(self, victims):
+        self.lose([(victim, other) for victim in victims for other in self.others(victim)])
+
+    def clock(self, victims):
+        for victim in victims:
+            self.cluster.clocks[victim.index].set(self.rng.uniform(-JUMP_S, JUMP_S))
+
+    def reboot(self, victims):
+        for victim in victims:
+            offset = str(self.rng.randrange(MOST_UPTIME_S))
+            victim.prefix = self.cluster.spaces[victim.index].prefix + ['unshare', '--time', '--monotonic', offset, '--boottime', offset]
+        self.kill(victims)
