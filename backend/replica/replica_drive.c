@@ -357,10 +357,16 @@ static uint64_t fetch_delay_us(const struct replica *replica)
     return failed ? FETCH_DELAY_US << (failed - 1) : 0;
 }
 
+/* A copy that has just installed files is announced them again, if its leader hears of the broken connection before it has noted that the
+ * files were fetched. The answer to the next heartbeat says what the copy has. */
+static bool is_needless(const struct replica *replica, const struct consensus_message *message)
+{
+    return message->term < replica->core.term || message->index <= replica->core.committed;
+}
+
 static void begin_fetch(struct replica *replica, const struct consensus_message *message)
 {
-    if (!replica->has_core || !replica->options.snapshots.fetch ||
-        message->term < replica->core.term)
+    if (!replica->has_core || !replica->options.snapshots.fetch || is_needless(replica, message))
         return;
     if (replica->fetch.now.kind) { /* its leader waits for an answer without end */
         replica->fetch.next = *message;
