@@ -173,7 +173,8 @@ static void on_tick(void *owner)
     backup_tick(partition->saves.backup);
     tick_pace(partition);
     if (!partition->thread.is_stopping)
-        compaction_look_on(maintenance_compaction(partition->saves.maintenance));
+        compaction_look_on(maintenance_compaction(partition->saves.maintenance),
+                           commit_buffered_ms(partition->commit));
     if (++partition->thread.ticks % TICKS_PER_SECOND == 0)
         tick_second(partition);
     background_tick(partition);

@@ -86,12 +86,17 @@ static void commit_fail(struct commit *commit)
                               commit->current.result);
 }
 
+uint64_t commit_buffered_ms(const struct commit *commit)
+{
+    return commit->immutable_ms ? commit->immutable_ms : commit->active_ms;
+}
+
 /* Passes the time of the oldest unapplied row to the store. The tables may lack a newer TTL since then, so
  * compaction must not drop a key that expired after this time. A copy that follows lacks later records: with all rows applied, the time
  * is that of its last one. */
 static void tell_age(struct commit *commit)
 {
-    uint64_t buffered_ms = commit->immutable_ms ? commit->immutable_ms : commit->active_ms;
+    uint64_t buffered_ms = commit_buffered_ms(commit);
     store_set_unapplied(storage_store(commit->storage),
                         buffered_ms ? buffered_ms : commit->followed_ms);
 }

@@ -105,6 +105,8 @@ void commit_rest(struct commit *commit);
 /* Applies all rows to RocksDB's tables, unless writes are under way. Few rows are applied at once, which blocks for
  * some milliseconds: then the result is true. */
 bool commit_apply(struct commit *commit);
+/* When the oldest effects were made that the tables lack, wall clock; 0: they have all that is committed. */
+uint64_t commit_buffered_ms(const struct commit *commit);
 /* True when no batch is in flight and the open batch is empty. */
 bool commit_is_idle(const struct commit *commit);
 /* The ticket of the batch in flight if it is durable already (with a log: committed), but on_commit has not been called, because a command is

@@ -114,10 +114,9 @@ void compaction_free(struct compaction *self)
     free(self);
 }
 
-void compaction_look_on(struct compaction *self)
+void compaction_look_on(struct compaction *self, uint64_t buffered_ms)
 {
-    uint64_t since_ms = store_unapplied(storage_store(self->storage));
-    bool is_behind = since_ms && since_ms <= self->begun_ms;
+    bool is_behind = buffered_ms && buffered_ms <= self->begun_ms;
     if (!self->is_waiting || (is_behind && clock_mono_us() < self->begun_us + WAIT_US))
         return;
     self->is_waiting = false;
@@ -137,7 +136,6 @@ bool compaction_start(struct compaction *self)
     self->is_scheduled = false;
     self->is_waiting = true;
     atomic_store(&self->is_running, true);
-    compaction_look_on(self);
     return true;
 }
 

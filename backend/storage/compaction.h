@@ -38,12 +38,12 @@ struct compaction *compaction_new(struct loop *loop, struct storage *storage,
                                   struct worker *helper);
 /* Cancels a running compaction and frees the struct. NULL is allowed. */
 void compaction_free(struct compaction *compaction);
-/* Starts a compaction. False: a compaction is already running. */
+/* Starts a compaction, which begins at compaction_look_on. False: one is already running. */
 bool compaction_start(struct compaction *compaction);
 /* Requests cancellation of the compaction, which ends later. False: no compaction is running. */
 bool compaction_cancel(struct compaction *compaction);
-/* Starts a compaction that waits for earlier writes, when these are applied; called several times a second. */
-void compaction_look_on(struct compaction *compaction);
+/* Starts a compaction that waits for earlier writes, when these are applied (commit_buffered_ms); called several times a second. */
+void compaction_look_on(struct compaction *compaction, uint64_t buffered_ms);
 /* Starts a compaction when compaction-window begins, and cancels it when the window ends; called once a second. */
 void compaction_tick(struct compaction *compaction, const struct hours *hours);
 bool compaction_is_running(const struct compaction *compaction);
