@@ -12,6 +12,7 @@ import socket
 import threading
 
 from support.cluster import Cluster, free_ports
+from support.harness import wait_for
 from support.other_version import PROTOCOL, self_reply
 
 LEADER_FRAME = b'>1\r\n$12\r\nscree-leader\r\n'
@@ -58,11 +59,14 @@ class PlayedCopy:
                     connection.sendall(LEADER_FRAME)
 
     def stops_leading(self):
-        """Tells its proxies to send new requests on new connections."""
+        """Tells its proxies to send new requests on new connections, and waits until they have closed those on which nothing is late: each
+        worker of a proxy hears it at a time of its own."""
         with self.lock:
-            for connection in self.hearers:
+            told = set(self.hearers)
+            for connection in told:
                 with contextlib.suppress(OSError):
                     connection.sendall(STOPPING_FRAME)
+        wait_for(lambda: told & self.connections <= set(self.late), 'the proxies to close their connections')
 
     def answer_late(self):
         with self.lock:
