@@ -8,6 +8,7 @@
 #include "backend/partition/connection.h"
 #include "backend/partition/founding.h"
 #include "backend/partition/gauges.h"
+#include "backend/partition/hand_over.h"
 #include "backend/partition/leadership.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/stopping.h"
@@ -61,8 +62,9 @@ bool partition_end_turn(void *owner)
     (void)commit_turn_end(partition->commit);
     backup_turn_end(partition->saves.backup);
     gauges_turn_end(partition);
+    hand_over_turn_end(partition);
     if (partition->thread.is_draining && !partition->thread.is_stopping &&
-        stopping_is_drained(partition))
+        !partition->copies.hand_over && stopping_is_drained(partition))
         stop_reading(partition);
     if (partition->thread.on_stopped && partition->thread.is_stopping &&
         commit_is_idle(partition->commit))
@@ -90,6 +92,7 @@ void partition_stop(struct partition *partition, void (*tell)(void *owner), void
     partition->thread.stop_owner = owner;
     close_listeners(partition);
     stopping_begin(partition);
+    (void)hand_over_begin(partition, "");
 }
 
 /* maxclients is reached: replies an error and closes the connection. */

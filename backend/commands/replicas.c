@@ -1,5 +1,5 @@
 /*
- * replicas.c - the copies of the partition's shard: SCREE REPLICAS, ROLE and the replication section of INFO.
+ * replicas.c - the copies of the partition's shard: SCREE REPLICAS, SCREE LEADER, ROLE and the replication section of INFO.
  *
  * To clients, the copy that serves is a master and the others are its slaves, as redis-server shows them: offsets are indexes of the log.
  */
@@ -9,6 +9,7 @@
 #include "backend/context/process.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/partition/founding.h"
+#include "backend/partition/hand_over.h"
 #include "backend/replica/replica_figures.h"
 #include "backend/session/session.h"
 #include "backend/storage/storage.h"
@@ -348,4 +349,22 @@ void cmd_scree_replicas(struct call *call)
         list_copies(call, &figures);
     else
         reply_array(&call->reply, 0);
+}
+
+/* ---- SCREE LEADER ------------------------------------------------------------------------------ */
+
+void cmd_scree_leader(struct call *call)
+{
+    const struct bytes to = call->argv[3];
+    char address[REPLICA_ADDRESS_MAX + 1] = "";
+    if (!bytes_is(call->argv[2], "to") || !to.len || to.len > REPLICA_ADDRESS_MAX) {
+        call_error_text(call, "ERR expected SCREE LEADER TO, and the address of a copy");
+        return;
+    }
+    memcpy(address, to.data, to.len);
+    const char *refusal = hand_over_begin(call->partition, address);
+    if (refusal)
+        call_errorf(call, "ERR %s", refusal);
+    else
+        reply_ok(&call->reply);
 }

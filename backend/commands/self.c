@@ -45,6 +45,7 @@ void cmd_scree_self(struct call *call)
     char term[24];
     char address[PEER_ADDRESS_MAX + 1];
     const struct slot_figures figures = slot_figures_of(partition);
+    bool is_leader = !partition->copies.is_closed && !partition->copies.is_leaving;
     const char *const fields[] = {
         "shard",
         shown_shard(partition),
@@ -63,13 +64,15 @@ void cmd_scree_self(struct call *call)
         "client",
         client,
         "role",
-        partition->copies.is_closed ? "replica" : "leader",
+        is_leader ? "leader" : "replica",
         "generation",
         generation,
         "term",
         term,
         "leader",
-        partition->copies.is_closed ? partition->copies.leader : address,
+        is_leader                     ? address
+        : partition->copies.is_closed ? partition->copies.leader
+                                      : "",
     };
     enum { COUNT = sizeof fields / sizeof fields[0], OF_COPIES = 8 };
     const int count = partition->copies.replica ? COUNT : COUNT - OF_COPIES;

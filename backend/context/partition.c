@@ -9,6 +9,8 @@ bool partition_lease_is_over(const struct partition *partition)
     const struct partition_copies *copies = &partition->copies;
     if (copies->is_closed || !copies->lease_us)
         return false;
+    if (copies->is_held)
+        return true;
     uint64_t until_us = atomic_load(copies->lease_us);
     return until_us != UINT64_MAX && clock_mono_us() >= until_us;
 }

@@ -299,6 +299,10 @@ struct partition_copies {
     const _Atomic uint64_t *lease_us;
     /* It leads, and its lease has been over for so long that commands are refused. */
     bool is_powerless;
+    /* It leads, and gives its role to another copy (backend/partition/hand_over.h): proxies and other shards begin nothing new here … */
+    bool is_leaving;
+    bool is_held;                /* … and then all commands wait, as if its lease were over */
+    struct hand_over *hand_over; /* NULL: none is under way */
     /* monotonic: until then commands wait: for a leader, while none is known; or for the lease */
     uint64_t waits_ms;
     uint64_t term;      /* of the batches that it writes */

@@ -3,6 +3,7 @@
 #include "backend/context/partition.h"
 #include "backend/dispatch/blocking.h"
 #include "backend/partition/founding.h"
+#include "backend/partition/hand_over.h"
 #include "backend/partition/leader_push.h"
 #include "backend/partition/replica_apply.h"
 #include "backend/partition/shards.h"
@@ -225,6 +226,7 @@ static void lose_leadership(struct partition *partition)
     log_event(LOG_WARN, "leadership_given_up", "partition=%u term=%" PRIu64 " batches=%" PRIu64,
               partition->index, partition->copies.term, storage_committed(partition->storage));
     stop_waiting_for_lease(leadership);
+    hand_over_role_lost(partition);
     partition->copies.leader = ""; /* it was this copy */
     step_down(partition);
     wait_from_now(partition);
@@ -344,6 +346,7 @@ void leadership_free(struct partition *partition)
     if (!copies->leadership)
         return;
     copies->lease_us = NULL;
+    hand_over_free(partition);
     replica_free(copies->replica);
     replica_apply_free(copies->leadership->apply);
     timer_free(copies->leadership->lease);

@@ -26,14 +26,23 @@ static void drain_session(struct session *session)
     stream_send(session->stream);
 }
 
-void stopping_tell(struct partition *partition)
+bool stopping_drain(struct partition *partition, uint64_t last_client)
 {
+    bool is_drained = true;
     for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
          link = link->next) {
         struct session *session = container_of(link, struct session, link);
-        if (session->login.hears_stop)
-            drain_session(session);
+        if (!session->login.hears_stop || session->id > last_client)
+            continue;
+        drain_session(session);
+        is_drained = false;
     }
+    return is_drained;
+}
+
+void stopping_tell(struct partition *partition)
+{
+    (void)stopping_drain(partition, UINT64_MAX);
 }
 
 void stopping_set_drained(struct partition *partition, bool is_drained)
@@ -53,21 +62,13 @@ void stopping_begin(struct partition *partition)
 
 bool stopping_is_drained(struct partition *partition)
 {
-    bool is_drained = true;
     char why[256];
     if (loop_mono_ms(partition->loop) >= partition->thread.drain_until_ms) {
         stopping_set_drained(partition, true);
         return true;
     }
-    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
-         link = link->next) {
-        struct session *session = container_of(link, struct session, link);
-        if (!session->login.hears_stop)
-            continue;
-        drain_session(session);
-        is_drained = false;
-    }
-    is_drained = is_drained && participant_is_quiet(partition->shards.participant, why, sizeof why);
+    bool is_drained = stopping_drain(partition, UINT64_MAX) &&
+                      participant_is_quiet(partition->shards.participant, why, sizeof why);
     stopping_set_drained(partition, is_drained);
     return is_drained &&
            (partition->copies.is_closed || atomic_load(&partition->process->undrained) == 0);

@@ -26,6 +26,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { REPLICA_HAND_OVER_MS = 2000 }; /* at most */
+
 struct consensus;
 struct members;
 struct replica;
@@ -136,7 +138,7 @@ void replica_serves(struct replica *replica, uint64_t term);
 /* The data have all records up to the index. */
 void replica_applied(struct replica *replica, uint64_t index);
 /* Hands leadership over to the voter at the address, or, if that is empty, to the one that has most of the log: as soon as all that was
- * appended is committed and the voter has it, at most for two E. on_role follows; a record that comes behind is refused. */
+ * appended is committed and the voter has it, within two E and REPLICA_HAND_OVER_MS. on_role follows; a record that comes behind is refused. */
 void replica_hand_over(struct replica *replica, const char *address);
 /* May commands be served at this time, by clock_mono_us? An atomic load. */
 bool replica_may_serve(const struct replica *replica, uint64_t now_us);

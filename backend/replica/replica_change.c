@@ -114,14 +114,15 @@ static void hand_leadership_over(struct replica *replica, uint64_t id)
     replica_step(replica, (struct consensus_event){.kind = CONSENSUS_TRANSFER, .id = id});
 }
 
-/* The voter that has most of the log. */
-static uint64_t best_voter(const struct consensus *core)
+/* The voter that has most of the log, of those that were heard. */
+static uint64_t best_voter(const struct replica *replica)
 {
+    const struct consensus *core = &replica->core;
     uint64_t best = 0, match = 0;
     for (unsigned i = 0; i < core->members.count; i++) {
         const struct consensus_member *member = &core->members.list[i];
         if (member->id == core->id || member->kind != CONSENSUS_VOTER ||
-            (best && core->progress[i].match <= match))
+            !was_heard_lately(replica, member->id) || (best && core->progress[i].match <= match))
             continue;
         best = member->id;
         match = core->progress[i].match;
@@ -137,13 +138,19 @@ static uint64_t id_at(const struct members *named, struct bytes address)
     return 0;
 }
 
+static uint64_t hand_over_us(const struct replica *replica)
+{
+    uint64_t us = 2 * replica->options.election_us, most_us = REPLICA_HAND_OVER_MS * UINT64_C(1000);
+    return us < most_us ? us : most_us;
+}
+
 void replica_change_hand_over(struct replica *replica, struct bytes address)
 {
     const struct members *named = &replica->membership.now.named;
     if (!replica->has_core)
         return;
-    replica->voting.hand_over.id = address.len ? id_at(named, address) : best_voter(&replica->core);
-    replica->voting.hand_over.until_us = clock_mono_us() + 2 * replica->options.election_us;
+    replica->voting.hand_over.id = address.len ? id_at(named, address) : best_voter(replica);
+    replica->voting.hand_over.until_us = clock_mono_us() + hand_over_us(replica);
     replica_plan_turn_end(replica);
 }
 

@@ -276,6 +276,11 @@ static bool is_of_process(const struct participant *participant, const struct tr
     return strcmp(id->run_id, participant->partition->process->run_id) == 0;
 }
 
+static bool takes_no_more(const struct partition *partition)
+{
+    return partition->thread.is_draining || partition->copies.is_leaving;
+}
+
 #define LOCKS_ARE_LOST   REFUSAL(LOCKS_LOST, "the transaction has lost its locks")
 #define STATE_IS_ANOTHER REFUSAL(LOCKS_LOST, "the transaction is in another state")
 
@@ -299,7 +304,7 @@ void handle_lock(struct partition *partition, struct peer_incoming *incoming,
         peer_incoming_refuse(incoming, frame->id, LOCKS_ARE_LOST);
         return;
     }
-    if (!part && participant->partition->thread.is_draining && !is_of_process(participant, &id)) {
+    if (!part && takes_no_more(participant->partition) && !is_of_process(participant, &id)) {
         peer_incoming_refuse(incoming, frame->id, REFUSAL(STOPPING, "it stops"));
         return;
     }

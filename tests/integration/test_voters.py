@@ -233,33 +233,85 @@ def _(run):
                 voters.backends[leader].resume()
 
 
-@suite.case('backends are restarted one after the other: no request of a proxy\'s client fails, and each is carried out once')
+class Counter(threading.Thread):
+    """A client of the proxy that counts a key up, and says what is wrong."""
+
+    def __init__(self, voters):
+        super().__init__(daemon=True)
+        self.voters, self.done, self.wrong, self.is_over = voters, 0, [], threading.Event()
+
+    def run(self):
+        with self.voters.connect() as client:
+            while not self.is_over.is_set() and not self.wrong:
+                got = client.get('INCR', 'k')
+                self.done += 1
+                if got != self.done:
+                    self.wrong.append('%r instead of %d' % (got, self.done))
+
+    def wait_more(self, count=50):
+        goal = self.done + count
+        wait_for(lambda: self.done > goal or self.wrong, 'requests to be carried out')
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.is_over.set()
+        self.join()
+        if not kind:
+            check_equal(self.wrong, [])
+            with self.voters.connect() as client:
+                check_equal(int(client.get('GET', 'k')), self.done)
+
+
+@suite.case('backends are stopped and started one after the other: the leader hands over, no request of a proxy\'s client fails, and each is carried out once')
 def _(run):
-    with Voters(proxies=1, proxy_options={'upstream': {'hold': '1m'}}) as voters, voters.connect() as other:
-        is_over, wrong, done = threading.Event(), [], [0]
-
-        def count_up():
-            with voters.connect() as client:
-                while not is_over.is_set():
-                    got = client.get('INCR', 'k')
-                    done[0] += 1
-                    if got != done[0]:
-                        wrong.append('%r instead of %d' % (got, done[0]))
-                        return
-
-        counter = threading.Thread(target=count_up, daemon=True)
-        counter.start()
+    with Voters(proxies=1, proxy_options={'upstream': {'hold': '1m'}}) as voters, Counter(voters) as counter:
         for backend in voters.backends:
             voters.wait_voters(0, 1, 2)
-            goal = done[0] + 50
-            wait_for(lambda: done[0] > goal or wrong, 'requests to be carried out')
+            counter.wait_more()
+            was_leader = voters.backends[voters.wait_leader()] is backend
             backend.stop()
+            log = backend.log()
+            check(not was_leader or b'leadership_given_up' in log, log)  # before its end, so the others needed no timeout
+            counter.wait_more()
             backend.start()
-        voters.wait_leader()
-        is_over.set()
-        counter.join()
-        check_equal(wrong, [])
-        check_equal(int(other.get('GET', 'k')), done[0])
+
+
+@suite.case('SCREE LEADER TO: the copy at the address leads, no request of a proxy\'s client fails, and each is carried out once')
+def _(run):
+    with Voters(proxies=1, proxy_options={'upstream': {'hold': '1m'}}) as voters, Counter(voters) as counter:
+        for index in (1, 2, 0, 1):
+            voters.wait_leader()
+            voters.wait_voters(0, 1, 2)
+            counter.wait_more()
+            with voters.leader() as client:
+                check_equal(client.get('SCREE', 'LEADER', 'TO', '%s:%d' % voters.backends[index].addresses[0][:2]), b'OK')
+            wait_for(lambda: voters.serves(index), 'copy %d to serve' % index)
+            counter.wait_more()
+        with voters.connect() as client:  # a proxy asks all shards
+            check_equal(client.get('SCREE', 'LEADER', 'TO', '%s:%d' % voters.backends[2].addresses[0][:2]), b'OK')
+        wait_for(lambda: voters.serves(2), 'copy 2 to serve')
+        counter.wait_more()
+
+
+@suite.case('SCREE LEADER TO: what cannot lead is refused, and the leader serves on')
+def _(run):
+    with Voters() as voters:
+        leader = voters.wait_leader()
+        addresses = ['%s:%d' % backend.addresses[0][:2] for backend in voters.backends]
+        other, dead = [index for index in range(3) if index != leader]
+        with voters.copy(other) as follower:
+            check('does not lead' in str(follower.get('SCREE', 'LEADER', 'TO', addresses[other])), 'at a copy that follows')
+        voters.backends[dead].kill9()
+        with voters.leader() as client:
+            for words, reason in (((addresses[leader],), 'this copy leads already'), (('127.0.0.1:1',), 'has no copy at this address'),
+                                  (('',), 'expected SCREE LEADER TO')):
+                check(reason in str(client.get('SCREE', 'LEADER', 'TO', *words)), reason)
+            check('expected SCREE LEADER TO' in str(client.get('SCREE', 'LEADER', 'AT', addresses[other])), 'another word')
+            wait_for(lambda: 'is not connected' in str(client.get('SCREE', 'LEADER', 'TO', addresses[dead])), 'the loss to be noticed')
+            check_equal(client.get('SET', 'k', 'v'), b'OK')
 
 
 # ---- several shards ------------------------------------------------------------------------------------------------

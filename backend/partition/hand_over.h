@@ -1,0 +1,24 @@
+/*
+ * hand_over.h - a leader gives its role to another copy, on purpose: when its process is stopped, or an operator asks (SCREE LEADER TO).
+ *
+ *   DRAINS   SCREE SELF says "replica"; STOPPING_FRAME: proxies end what is in flight here, and hold what is new
+ *     │      other shards begin no transaction here
+ *     │ all of that has ended, or DRAIN_MS are over
+ *   GIVES    commands wait (partition_lease_is_over) ─► nothing is to be committed any more ─► replica_hand_over
+ *     │ the role is lost: the partition steps down (step_down.h)
+ *   GIVEN    until it is known which copy leads, so that clients who wait are sent there
+ *
+ * So no client of a proxy sees an error, and the shard stands still for as long as requests in flight take, and an election without a
+ * timeout. If the other copy is not ready in time, the partition leads on.
+ */
+#pragma once
+
+struct partition;
+
+/* To the copy at the address; empty: to the voter that has most of the log. NULL, or why not. May be called by a command. */
+const char *hand_over_begin(struct partition *partition, const char *address);
+/* At the end of each turn. */
+void hand_over_turn_end(struct partition *partition);
+/* The partition leads no more. */
+void hand_over_role_lost(struct partition *partition);
+void hand_over_free(struct partition *partition);
