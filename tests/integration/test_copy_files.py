@@ -7,13 +7,14 @@ import shutil
 import threading
 import time
 
-from support.copies import Copies
-from support.harness import Suite, check, check_equal, wait_for
+from support.copies import Copies, Voters
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Connection
 
 suite = Suite(__doc__)
 VALUES = 120
 VALUE = 60 * 1000
+KEPT = 8 << 20  # bytes of the log for a copy that is away
 SLOW = {'backend': {'snapshot-rate': '4mb'}}  # the files of load() take two seconds
 
 
@@ -119,6 +120,74 @@ def _(run):
         check_equal_copy(copies, 1)
         check_equal_copy(copies, 1, 'later')
         check_equal(copies.backends[0].log().count(b'info snapshot_sent'), sent + 1, 'times that files were sent')
+
+
+def sizes(folder):
+    """Bytes of the files of the log in a directory of data."""
+    total = 0
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):  # it was trimmed
+            total += os.path.getsize(os.path.join(folder, name)) * name.endswith('.batches')
+    return total
+
+
+class Churn(threading.Thread):
+    """A client that writes random values to few keys of the leader until it is stopped, and measures its log and its memory."""
+
+    def __init__(self, leader, connection):
+        super().__init__(daemon=True)
+        self.leader, self.connection = leader, connection
+        self.written = self.log_most = self.memory_most = 0
+        self.is_over = False
+        self.error = None
+
+    def run(self):
+        try:
+            while not self.is_over:
+                check_equal(self.connection.get('SET', 'key%d' % (self.written % VALUES), os.urandom(VALUE)), b'OK')
+                self.written += 1
+                if self.written % 20 == 0:
+                    self.log_most = max(self.log_most, sizes(beside(self.leader, '')))
+                    self.memory_most = max(self.memory_most, self.leader.rss_bytes())
+        except Exception as error:  # the case reports it
+            self.error = error
+
+    def write(self, count):
+        goal = self.written + count
+        wait_for(lambda: self.written >= goal or self.error, 'values to be written')
+        check(not self.error, 'the writer: %r' % self.error)
+
+
+@suite.case('a copy that is away for long costs its leader no more log than wal-keep, and no memory; it comes back by files under load')
+def _(run):
+    options = {'backend': {'wal-keep': str(KEPT)}, 'store': {'wal-limit': '1mb', 'memory': '64mb'}}
+    for replicas in sized((run.rng.choice(('yes', 'voters')),), long=('yes', 'voters')):
+        with (Voters if replicas == 'voters' else Copies)(copies=3, proxies=0, replicas=replicas, backend_options=options) as copies, \
+                copies.leader() as connection:
+            copies.wait_follows(*copies.order[1:])
+            leader, away = copies.backends[copies.order[0]], copies.order[2]
+            writer = Churn(leader, connection)
+            writer.start()
+            writer.write(2 * VALUES)  # so that caches and buffers have their size
+            copies.backends[away].kill9()
+            writer.memory_most = writer.log_most = 0
+            writer.write(2 * VALUES)
+            before, writer.memory_most = writer.memory_most, 0
+            writer.write(sized(6, long=300) * VALUES)
+            run.note('%s: %d MB written, at most %.1f MB of log, %.0f MB of memory, then %.0f'
+                     % (replicas, writer.written * VALUE >> 20, writer.log_most / 2 ** 20, before / 2 ** 20, writer.memory_most / 2 ** 20))
+            check(writer.memory_most <= before + (16 << 20), '%s: more memory' % replicas)
+            # the log has also what is not in files yet: as much as the disk makes wait
+            check(writer.log_most < writer.written * VALUE * 2 / 3, '%s: more log' % replicas)
+            with copies.leader() as other:
+                wait_for(lambda: other.get('SAVE') == b'OK' and sizes(beside(leader, '')) < 2 * KEPT, 'the log to be trimmed', pause=0.2)
+            copies.backends[away].spawn()
+            copies.wait_phase(away, 'following')
+            writer.write(50)
+            writer.is_over = True
+            writer.join()
+            check(b'snapshot_installed' in copies.backends[away].log(), 'the copy has got no files')
+            check_equal_copy(copies, away)
 
 
 class BesideCopies(Copies):
