@@ -44,7 +44,7 @@ PARTS = {'test_transactions': 2}
 # These begin first, the longest first: the last test to begin should not take long.
 LONGEST = ['test_transactions', 'test_cluster', 'test_tool_check', 'test_store', 'test_status_page', 'test_backup', 'test_ticket',
            'test_transaction_limits', 'test_random', 'test_bad_input', 'test_slow_scripts', 'test_uncached', 'test_limits',
-           'test_io_errors', 'test_metrics', 'test_tls', 'test_moves', 'cppcheck', 'format']
+           'test_io_errors', 'test_metrics', 'test_tls', 'test_moves', 'cppcheck', 'format', 'test_voters', 'test_voter_histories']
 # These run under a sanitizer also without --long: they send malformed or excessive requests, or kill and freeze
 # programs.
 SANITIZED = ['test_attack', 'test_bad_input', 'test_big_replies', 'test_chaos', 'test_fifo', 'test_io_errors',

@@ -6,15 +6,12 @@ import shutil
 import threading
 import time
 
-from support.cluster import slot_of
-from support.copies import TwoShards, Voters
+from support.copies import Voters
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Closed, ReplyError, value
 
 suite = Suite(__doc__)
 WRITERS = 3
-GIVER = next('giver%d' % i for i in range(100) if slot_of('giver%d' % i) < 8192)
-TAKER = next('taker%d' % i for i in range(100) if slot_of('taker%d' % i) >= 8192)
 
 
 class Writer(threading.Thread):
@@ -312,96 +309,6 @@ def _(run):
             check('expected SCREE LEADER TO' in str(client.get('SCREE', 'LEADER', 'AT', addresses[other])), 'another word')
             wait_for(lambda: 'is not connected' in str(client.get('SCREE', 'LEADER', 'TO', addresses[dead])), 'the loss to be noticed')
             check_equal(client.get('SET', 'k', 'v'), b'OK')
-
-
-# ---- several shards ------------------------------------------------------------------------------------------------
-
-def deals_go_on(voters, is_over, done):
-    """Moves 1 from a key of shard a to one of shard b, over and over."""
-    with voters.connect() as client:
-        while not is_over.is_set():
-            for words in (('MULTI',), ('INCRBY', GIVER, -1), ('INCRBY', TAKER, 1)):
-                client.get(*words)
-            if not isinstance(client.get('EXEC'), ReplyError):
-                done.append(1)
-
-
-@suite.case('transactions over shards are whole when leaders that were elected are lost, and go on')
-def _(run):
-    with TwoShards(orders=([0, 1, 2], [3]), replicas='voters', proxy_options={'upstream': {'hold': '1m'}}) as voters, \
-            voters.connect() as client:
-        is_over, done = threading.Event(), []
-        threads = [threading.Thread(target=deals_go_on, args=(voters, is_over, done), daemon=True) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for _ in range(sized(2, long=50)):
-            leader, = wait_for(lambda: [index for index in range(3) if voters.phase(index) == 'serving'], 'a leader')
-            wait_for(lambda: voters.info(leader)['connected_slaves'] == '2', 'both copies to be connected')
-            goal = len(done) + 50
-            wait_for(lambda: len(done) > goal, 'deals to go on')
-            voters.backends[leader].kill9()
-            wait_for(lambda: len(done) > goal + 100, 'deals to go on with another leader')
-            voters.backends[leader].start()
-        is_over.set()
-        for thread in threads:
-            thread.join()
-        wait_for(lambda: int(client.get('GET', GIVER)) == -int(client.get('GET', TAKER)), 'both halves of each deal')
-        check(int(client.get('GET', TAKER)) >= len(done), '%d deals were acknowledged' % len(done))
-        run.note('%d deals' % len(done))
-
-
-# ---- without a majority, and before ------------------------------------------------------------------------------------------
-
-def check_cannot_force(connection):
-    reply = connection.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')
-    check('does not lead its shard' in str(reply), 'FORCE: %r' % reply)
-
-
-@suite.case('without most of the copies nothing is acknowledged, read or forced; with them the shard goes on')
-def _(run):
-    with Voters() as voters:
-        leader = voters.wait_leader()
-        others = [index for index in range(3) if index != leader]
-        with voters.leader() as client:
-            check_equal(client.get('SET', 'k', 'v'), b'OK')
-            with voters.copy(others[0]) as follower:
-                check_cannot_force(follower)
-            for index in others:
-                voters.backends[index].kill9()
-            for words in (('SET', 'k', 'w'), ('GET', 'k')):
-                reply = client.get(*words)
-                check(isinstance(reply, ReplyError), '%s without a majority: %r' % (words, reply))
-            check_cannot_force(client)
-        voters.backends[others[0]].start()
-        voters.wait_leader()
-        with voters.leader() as client:
-            check(client.get('GET', 'k') in (b'v', b'w'), 'the write may have been executed')
-            check_equal(client.get('SET', 'k', 'y'), b'OK')
-        voters.backends[others[1]].start()
-        voters.wait_voters(0, 1, 2)
-        voters.wait_follows(*voters.order[1:])
-
-
-@suite.case('warm copies become voters when their backends are restarted, the serving one last')
-def _(run):
-    with Voters(replicas='yes') as voters:
-        with voters.leader() as client:
-            check_equal(client.get('SET', 'k', 'v'), b'OK')
-        voters.wait_follows(1, 2)
-        for index in (1, 2, 0):
-            backend = voters.backends[index]
-            backend.stop()
-            backend.options = {'backend': dict(backend.options['backend'], replicas='voters')}
-            backend.write_config()
-            backend.start()
-        voters.wait_leader()
-        voters.wait_voters(0, 1, 2)
-        voters.backends[0].kill9()
-        voters.wait_leader(0)
-        with voters.leader() as client:
-            check_equal(client.get('GET', 'k'), b'v')
-        voters.backends[0].start()
-        voters.wait_follows(0)
 
 
 if __name__ == '__main__':
