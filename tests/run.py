@@ -62,6 +62,7 @@ QUICK = {
     'bench_uncached': '--keys 60000 --repeat 1 --mb 64 --seconds 1 --threads 0 16',
     'bench_capacity': '--quick',
     'bench_commands': '--quick --output {pages}/commands.md',
+    'bench_copies': '--quick',
     'bench_compaction': '--mb 60 --seconds 3 --rounds 1',
     'bench_cores': '--repeat 1',
     'bench_curves': '--quick --most-keys 100000 --folder {pages}',

@@ -34,17 +34,19 @@ TIMES_S = (0.3, 1.5, 4)  # of a fault of the network
 
 
 class VoterShards(TwoShards):
-    """Shards a, b and c, whose slots are `slots`, as in a Cluster."""
+    """Shards a, b and c, or less, whose slots are `slots`, as in a Cluster. `is_plain`: with the default times, and the machine's clock."""
 
-    def __init__(self, proxies=2):
+    def __init__(self, shards=SHARDS, proxies=2, is_plain=False):
         self.spaces = []
-        options = with_option(None, 'backend', 'election-timeout', '%dms' % (1000 * harness.SLOW))
-        options = with_option(options, 'backend', 'requirepass', PASSWORD)  # else only clients of the same address are served
-        super().__init__(orders=[[shard * COPIES + i for i in range(COPIES)] for shard in range(SHARDS)], replicas='voters', proxies=proxies,
-                         backend_options=options, proxy_options={'proxy': {'protected-mode': 'no'},
-                                        'upstream': {'timeout': '3s', 'backoff-max': '100ms', 'hold': '10s'}})
-        self.slots = even_slots(SHARDS)
-        self.clocks = [SkewedClock(backend) for backend in self.backends]
+        options = with_option(None, 'backend', 'requirepass', PASSWORD)  # else only clients of the same address are served
+        proxy_options = {'proxy': {'protected-mode': 'no'}}
+        if not is_plain:
+            options = with_option(options, 'backend', 'election-timeout', '%dms' % (1000 * harness.SLOW))
+            proxy_options['upstream'] = {'timeout': '3s', 'backoff-max': '100ms', 'hold': '10s'}
+        super().__init__(orders=[[shard * COPIES + i for i in range(COPIES)] for shard in range(shards)], replicas='voters', proxies=proxies,
+                         backend_options=options, proxy_options=proxy_options)
+        self.slots = even_slots(shards)
+        self.clocks = [] if is_plain else [SkewedClock(backend) for backend in self.backends]
 
     def place(self):
         self.spaces.append(Space(len(self.spaces) + 2))  # in the order of programs: backends, proxies
@@ -87,7 +89,7 @@ class VoterShards(TwoShards):
         return sum(line['kind'] == 'voter' and line['up'] == 'yes' for line in lines) == COPIES
 
     def wait_linked(self):
-        for shard in range(SHARDS):
+        for shard in range(len(self.orders)):
             wait_for(lambda: self.has_voters(shard), 'all copies of shard %d to vote' % shard, pause=0.05)
         Cluster.wait_linked(self)
 
