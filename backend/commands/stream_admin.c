@@ -170,21 +170,62 @@ void cmd_xgroup_createconsumer(struct call *call)
     call_changes(call, 1);
 }
 
-enum { DROPPED_AT_ONCE = 256 };
+enum {
+    DROPPED_AT_ONCE = 256,
+    NEAR = 16, /* rows that are passed before a seek: one costs about as much */
+};
+
+/* A pending entry of the consumer that is deleted. */
+struct dropped {
+    struct stream_id id;
+    uint64_t delivered_ms;
+};
 
 /* Reads ids that are pending for the consumer, from `from` on. Returns their number; 0: there are none, or the store failed. */
 static uint32_t given_read(struct call *call, struct entry *entry, const struct stream_group *group,
                            const struct stream_consumer *consumer, struct stream_id from,
-                           struct stream_id ids[DROPPED_AT_ONCE])
+                           struct dropped dropped[DROPPED_AT_ONCE])
 {
     struct sub_iter it;
     uint32_t count = 0;
     sub_iter_init(call, entry, CF_DATA, given_row_key(call, group->name, consumer->name, from),
                   &it);
     while (count < DROPPED_AT_ONCE && sub_iter_next(&it) &&
-           given_row_read(&it, group->name, consumer->name, &ids[count]))
+           given_row_read(&it, group->name, consumer->name, &dropped[count].id))
         count++;
     return sub_iter_fini(&it) ? count : 0;
+}
+
+/* Moves forwards to the pending entry with this id. */
+static bool pending_seek(struct sub_iter *it, const struct stream_group *group, struct stream_id id,
+                         struct stream_pending *pending)
+{
+    struct stream_id found;
+    int order = -1;
+    for (int i = 0; i < NEAR && order < 0; i++) {
+        if (!sub_iter_next(it) || !pending_row_read(it, group->name, &found, pending))
+            return false;
+        order = stream_id_compare(found, id);
+    }
+    if (order >= 0)
+        return order == 0;
+    sub_iter_seek(it, pending_row_key(it->call, group->name, id));
+    return sub_iter_next(it) && pending_row_read(it, group->name, &found, pending) &&
+           stream_id_compare(found, id) == 0;
+}
+
+/* Reads when the entries were delivered. An iterator brings rows that are only on the disk by ranges; reading them one by one, the
+ * command would wait for each. */
+static bool times_read(struct call *call, struct entry *entry, const struct stream_group *group,
+                       struct dropped *dropped, uint32_t count)
+{
+    struct sub_iter it;
+    struct stream_pending pending;
+    uint32_t read = 0;
+    sub_iter_init(call, entry, CF_DATA, pending_row_key(call, group->name, dropped[0].id), &it);
+    while (read < count && pending_seek(&it, group, dropped[read].id, &pending))
+        dropped[read++].delivered_ms = pending.delivered_ms;
+    return sub_iter_fini(&it) && read == count;
 }
 
 static bool pending_error(struct call *call)
@@ -198,20 +239,19 @@ static bool pending_error(struct call *call)
 static bool consumer_drop(struct call *call, struct entry *entry, struct stream_group *group,
                           struct stream_consumer *consumer)
 {
-    struct stream_id ids[DROPPED_AT_ONCE];
+    struct dropped dropped[DROPPED_AT_ONCE];
     struct stream_id from = STREAM_ID_MIN;
     while (consumer->pending) {
-        uint32_t count = given_read(call, entry, group, consumer, from, ids);
+        uint32_t count = given_read(call, entry, group, consumer, from, dropped);
+        if (count == 0 || !times_read(call, entry, group, dropped, count))
+            return pending_error(call);
         for (uint32_t i = 0; i < count; i++) {
-            struct stream_pending pending;
-            if (pending_find(call, entry, group->name, ids[i], &pending) != OK)
-                return pending_error(call);
-            if (!pending_drop(call, entry, group, consumer, ids[i], &pending))
+            const struct stream_pending pending = {.delivered_ms = dropped[i].delivered_ms,
+                                                   .consumer = consumer->name};
+            if (!pending_drop(call, entry, group, consumer, dropped[i].id, &pending))
                 return false;
         }
-        if (count == 0)
-            return pending_error(call);
-        from = ids[count - 1];
+        from = dropped[count - 1].id;
         (void)stream_id_next(&from);
     }
     sub_delete(call, entry, CF_DATA, consumer_row_key(call, group->name, consumer->name));

@@ -515,6 +515,26 @@ def _(run):
         check_equal(slow.info(client, 'uncached_blocking_reads'), blocking, 'reads for which all stood still')
 
 
+@suite.case('a consumer with very many pending entries on the disk is deleted without delaying others, and so is a group')
+def _(run):
+    count = 6000
+    with Uncached(keys=100) as slow, slow.client() as client:
+        for key in ('plain', 'timed'):
+            for start in range(0, count, 1000):
+                client.pipeline([['XADD', key, '%d-1' % (i + 1), 'f', 'v'] for i in range(start, start + 1000)])
+            client.get('XGROUP', 'CREATE', key, 'g', '0')
+            for start in range(0, count, 1000):  # two consumers have every other thousand
+                client.get('XREADGROUP', 'GROUP', 'g', 'ab'[start // 1000 % 2], 'COUNT', '1000', 'STREAMS', key, '>')
+        client.get('XREADGROUP', 'GROUP', 'g', 'c', 'CLAIM', '1', 'COUNT', '1', 'STREAMS', 'timed', '>')  # makes the index by time
+        for key, left in (('plain', count // 2), ('timed', count // 2 + 1)):
+            evict_all(client)
+            dropped = slow.waits(client, lambda key=key: client.get('XGROUP', 'DELCONSUMER', key, 'g', 'a'))
+            check(dropped in (count // 2, count // 2 - 1), dropped)
+            check_equal(client.get('XPENDING', key, 'g')[0], count - dropped)
+            evict_all(client)
+            check_equal(slow.waits(client, lambda key=key: client.get('XGROUP', 'DESTROY', key, 'g')), 1)
+
+
 @suite.case('INFO and metrics say how many expired keys were not deleted yet, and since when')
 def _(run):
     with Uncached(keys=100) as slow, slow.client() as client:
