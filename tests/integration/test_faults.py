@@ -319,6 +319,15 @@ def check_reads_only(run, cluster, client, acknowledged):
         check('No space left on device' in info, 'INFO has no reason: ' + info)
 
 
+def check_operator_sees_it(backend):
+    """What docs/runbook.md says of such a start."""
+    wait_for(lambda: metric(backend.http('/metrics')[1], 'scree_backend_readonly_partitions') == 1, 'the metric')
+    status, text = backend.http('/readyz')
+    check(status == 200 and '1 partitions refuse writes' in text, '/readyz: %d %s' % (status, text))
+    log = backend.log_tail(50)
+    check('store_read_only' in log, 'the log: ' + log)
+
+
 @suite.case('a backend that was killed on a full disk starts again and serves reads, and writes when there is room')
 def _(run):
     disk = SmallDisk(48)
@@ -350,6 +359,7 @@ def _(run):
                     backend.start()
                     wait_for(lambda: client.call('DBSIZE')[0] != '-', 'the backend to be found')
                     check_reads_only(run, cluster, client, acknowledged)
+                    check_operator_sees_it(backend)
                 os.unlink(rest)
                 disk.grow(400)
                 wait_for(lambda: client.get('SET', 'one', 'more') == b'OK', 'writes to be taken again')
@@ -360,6 +370,34 @@ def _(run):
                 wait_for(lambda: client.call('GET', 'one')[0] != '-', 'the backend to be found')
                 check_equal(read_back(client, acknowledged), 0, 'acknowledged keys lost after a crash')
                 check_equal(client.get('DBSIZE'), len(acknowledged))
+    finally:
+        disk.remove()
+
+
+@suite.case('a backend that finds room for its files, but not for the rows of the WAL, starts and serves reads, and writes when there is room')
+def _(run):
+    disk = SmallDisk(48)
+    try:
+        with Cluster(backends=1, partitions=1, proxies=0, backend_options={
+                'backend': {'data': os.path.join(disk.path, 'data')},
+                'store': {'memtable': '1mb', 'wal-limit': '16mb', 'disk-free-min': 0}}) as cluster:
+            backend = cluster.backends[0]
+            acknowledged = {b'key:%d' % i: os.urandom(5000) for i in range(2000)}  # ten memtables
+            with cluster.partition(0) as client:
+                client.pipeline([('SET', *item) for item in acknowledged.items()])
+            backend.kill9()
+            rest = fill_rest(disk.path)
+            os.truncate(rest, os.path.getsize(rest) - (64 << 10))
+            backend.start()
+            with cluster.partition(0) as client:
+                check('wal_replay_failed' in backend.log_tail(20), 'the rows had room: ' + backend.log_tail(20))
+                check_equal(read_back(client, acknowledged), 0, 'keys lost')
+                check_equal(client.get('DBSIZE'), len(acknowledged))
+                check(str(client.get('SET', 'one', 'more')).startswith('MISCONF'), 'a write without room')
+                check_operator_sees_it(backend)
+                os.unlink(rest)
+                wait_for(lambda: client.get('SET', 'one', 'more') == b'OK', 'writes to be taken again')
+                check_equal(read_back(client, acknowledged), 0, 'keys lost')
     finally:
         disk.remove()
 
