@@ -59,6 +59,12 @@ void resp_scan_reset(struct resp_scan *scan)
     *scan = (struct resp_scan){.args = kept.args, .args_cap = kept.args_cap};
 }
 
+void resp_scan_keep(struct resp_scan *scan)
+{
+    CHECK(scan->state == BEGIN);
+    scan->is_kept = true;
+}
+
 const char *resp_scan_base(const struct resp_scan *scan, const char *data)
 {
     return scan->is_inline ? scan->inline_text : data;
@@ -421,6 +427,10 @@ enum resp_result resp_scan(struct resp_scan *scan, const struct resp_limits *lim
                            const char *data, size_t len)
 {
     scan->need = 0;
+    if (scan->is_kept) {
+        scan->is_kept = false;
+        return RESP_FRAME;
+    }
     if (scan->state == BEGIN) {
         if (len == 0)
             return RESP_MORE;

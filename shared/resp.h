@@ -41,6 +41,7 @@ struct resp_scan {
     uint32_t args_cap;
     uint32_t expected; /* number of arguments that the header announced */
     uint8_t state;
+    bool is_kept;      /* resp_scan_keep */
     bool is_inline;    /* the frame is an inline command: arguments are in inline_text */
     size_t pos;        /* next byte to scan, from the frame's start */
     size_t line;       /* start of the current header line */
@@ -58,6 +59,8 @@ void resp_scan_fini(struct resp_scan *scan);
  * it. Argument i lies at resp_scan_base(scan, data) + args[i].at. */
 enum resp_result resp_scan(struct resp_scan *scan, const struct resp_limits *limits,
                            const char *data, size_t len);
+/* After RESP_FRAME: the frame is not consumed yet, and the next call finds it again, without scanning it. */
+void resp_scan_keep(struct resp_scan *scan);
 /* The bytes to which the spans refer: `data` itself, or inline_text for an inline command. */
 const char *resp_scan_base(const struct resp_scan *scan, const char *data);
 /* Drops an unfinished frame; frees an argument table that became large. */

@@ -222,7 +222,7 @@ bool blocked_send_across(struct client *client, const struct command *command, u
                          const struct route *route)
 {
     struct proxy_worker *worker = client->worker;
-    const struct route_keys *keys = &worker->scratch.keys;
+    const struct route_keys *keys = worker->scratch.keys;
     uint16_t slot = keys->slots[0];
     for (uint32_t i = 0; i < keys->list.count; i++)
         if (keys->shards[i] == route->shard)

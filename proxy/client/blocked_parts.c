@@ -500,7 +500,7 @@ static bool ask_last_ids(struct client *client, struct request *request, struct 
 static struct search *make_search(struct client *client, uint32_t count, uint64_t patience_ms)
 {
     struct request *request = client->blocked.request;
-    const struct route_keys *keys = &client->worker->scratch.keys;
+    const struct route_keys *keys = client->worker->scratch.keys;
     request_keep(request);
     struct search *search =
         request_state(request, sizeof(*search) + count * sizeof(search->keys[0]));
@@ -518,7 +518,7 @@ static struct search *make_search(struct client *client, uint32_t count, uint64_
 void blocked_begin_search(struct client *client, uint64_t patience_ms)
 {
     struct request *request = client->blocked.request;
-    (void)make_search(client, client->worker->scratch.keys.list.count, patience_ms);
+    (void)make_search(client, client->worker->scratch.keys->list.count, patience_ms);
     request_hold(request);
     try_next(client, request);
     request_go(request);
@@ -538,7 +538,7 @@ void blocked_begin_across(struct client *client, struct upstream *upstream, uint
 {
     struct request *request = client->blocked.request;
     bool has_streams = request->command->timeout == TIMEOUT_MS_BLOCK;
-    uint32_t count = has_streams ? client->worker->scratch.keys.list.count : 1;
+    uint32_t count = has_streams ? client->worker->scratch.keys->list.count : 1;
     struct search *search = make_search(client, count, patience_ms);
     search->kind = has_streams ? SEARCH_STREAMS : SEARCH_SOURCE;
     search->slot = slot;

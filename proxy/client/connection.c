@@ -12,6 +12,7 @@
 #include "proxy/client/tracking.h"
 #include "proxy/client/transaction.h"
 #include "proxy/client/transaction_run.h"
+#include "proxy/client/wide.h"
 #include "proxy/core/hot_keys.h"
 #include "proxy/core/proxy.h"
 #include "proxy/core/worker.h"
@@ -78,6 +79,7 @@ static void on_left(struct client *client)
     subscriptions_clear(client);
     tracking_clear(client);
     scripts_leave(client);
+    wide_leave(client);
     keyspace->clients--;
     keyspace_left(client->worker, keyspace);
     keyspace->clients++; /* client_session_fini decrements it again */
@@ -160,14 +162,16 @@ static size_t read_requests(struct client *client, struct block *block, const ch
             bool is_done = is_shown ? monitor_dispatch(client, &frame, dispatch_frame)
                                     : dispatch_frame(client, &frame);
             worker->scratch.frame = NULL;
-            if (!is_done)
+            if (!is_done) {
+                resp_scan_keep(scan); /* the frame is dispatched again */
                 break;
+            }
             if (--worker->sampling.left == 0)
                 hot_keys_sample(client, &frame);
             step_reply_mode(client);
             if (client->tracking)
                 tracking_step(client);
-            client->is_charged = false;
+            client->next.is_charged = false;
             taken++;
             ++*client->session.keyspace->requests;
         }

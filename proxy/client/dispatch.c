@@ -10,6 +10,7 @@
 #include "proxy/client/subscriptions.h"
 #include "proxy/client/transaction.h"
 #include "proxy/client/users.h"
+#include "proxy/client/wide.h"
 #include "proxy/core/handlers.h"
 #include "proxy/core/request.h"
 #include "proxy/core/route.h"
@@ -69,6 +70,19 @@ static bool send_to_all_shards(struct client *client, const struct frame *frame,
     return true;
 }
 
+/* Groups the keys by their shards. The result is `made`, or was made before in turns. */
+static const struct split_parts *group_parts(const struct client *client, const struct split *split,
+                                             struct split_parts *made)
+{
+    const struct split_parts *prepared = wide_parts(client);
+    if (prepared)
+        return prepared;
+    split_parts_init(made);
+    split_group(split, (struct split_range){0, split->keys->count},
+                client->worker->scratch.keys->shards, made);
+    return made;
+}
+
 /* Sends each shard a frame with its keys. */
 static bool send_parts(struct client *client, const struct frame *frame,
                        const struct command *command)
@@ -76,36 +90,38 @@ static bool send_parts(struct client *client, const struct frame *frame,
     struct proxy_worker *worker = client->worker;
     struct upstream *upstreams[SHARD_COUNT_MAX];
     struct out *outs[SHARD_COUNT_MAX];
-    uint16_t shards[SHARD_COUNT_MAX];
-    uint32_t argcs[SHARD_COUNT_MAX];
-    struct split split = {.block = frame->block,
+    struct split_parts made;
+    struct split split = {.command = command,
+                          .block = frame->block,
                           .base = frame->base,
                           .args = frame->args,
                           .argc = frame->argc,
-                          .keys = &worker->scratch.keys.list,
-                          .shards = worker->scratch.keys.shards};
+                          .keys = &worker->scratch.keys->list,
+                          .shards = worker->scratch.keys->shards};
     if (!client_may_send(client, client_label(client, command, frame->len)))
         return false;
-    uint32_t count = split_group(&split, worker->scratch.keys.shards, shards);
-    for (uint32_t i = 0; i < count; i++) {
-        upstreams[i] = client_upstream(client, shards[i], command, frame->len);
+    const struct split_parts *parts = group_parts(client, &split, &made);
+    for (uint32_t i = 0; i < parts->count; i++) {
+        upstreams[i] = client_upstream(client, parts->shards[i], command, frame->len);
         if (upstream_is_full(upstreams[i], client))
             return false;
     }
+    const uint16_t *order = worker->scratch.keys->shards;
     struct request *request = client_new_request(client, command);
-    request_make_parts(request, count, split.keys->count);
-    memcpy(request_order(request), worker->scratch.keys.shards,
-           split.keys->count * sizeof(uint16_t));
+    request_make_parts(request, parts->count, split.keys->count);
+    memcpy(request_order(request), order, split.keys->count * sizeof(uint16_t));
     request_hold(request);
-    split_count(&split, worker->scratch.keys.shards, count, argcs);
-    for (uint32_t i = 0; i < count; i++) {
-        struct part *part = request_part(request, i, worker->pool->nodes[shards[i]]);
+    for (uint32_t i = 0; i < parts->count; i++) {
+        struct part *part = request_part(request, i, worker->pool->nodes[parts->shards[i]]);
         outs[i] = upstream_begin(upstreams[i], part, client->session.keyspace);
         if (outs[i])
-            upstream_write_header(upstreams[i], part, outs[i], argcs[i]);
+            upstream_write_header(upstreams[i], part, outs[i], parts->argcs[i]);
+        if (outs[i] && parts != &made)
+            wide_move_part(client, i, outs[i]);
     }
-    split_write(&split, worker->scratch.keys.shards, count, outs);
-    for (uint32_t i = 0; i < count; i++) {
+    if (parts == &made)
+        split_write(&split, (struct split_range){0, split.keys->count}, order, parts->count, outs);
+    for (uint32_t i = 0; i < parts->count; i++) {
         if (outs[i])
             upstream_commit(upstreams[i], request_part_at(request, i));
     }
@@ -183,14 +199,15 @@ static bool dispatch_planned(struct client *client, const struct frame *frame,
     struct proxy_worker *worker = client->worker;
     struct route_rules rules = across_rules(client);
     struct route route =
-        route_plan(&rules, command, argv_of(worker, frame), frame->argc, &worker->scratch.keys);
-    uint32_t key_count = route.has_keys ? worker->scratch.keys.list.count : 0;
+        route_plan(&rules, command, argv_of(worker, frame), frame->argc, worker->scratch.keys);
+    bool is_counted = worker->scratch.keys->is_prepared;
+    uint32_t key_count = route.has_keys && !is_counted ? worker->scratch.keys->list.count : 0;
     if (command->flags & CMD_SCRIPT_CACHE && !scripts_ready(client, frame, command, &route))
         return false;
     if (!follow_plan(client, frame, command, &route))
         return false;
     for (uint32_t i = 0; i < key_count; i++)
-        proxy_worker_count_slot(worker, worker->scratch.keys.slots[i]);
+        proxy_worker_count_slot(worker, worker->scratch.keys->slots[i]);
     return true;
 }
 
@@ -303,14 +320,9 @@ static bool pass_gates(struct client *client, const struct frame *frame,
 
 /* ---- one frame ------------------------------------------------------------------------------- */
 
-bool dispatch_frame(struct client *client, const struct frame *frame)
+/* Checks the request and sends it, or answers it. False: the frame must wait. */
+static bool run(struct client *client, const struct frame *frame, const struct command *command)
 {
-    const struct command *command =
-        command_find_again(&client->worker->scratch.memo, frame_arg(frame, 0));
-    if (command && command_has_subs(command) && frame->argc > 1)
-        command = command_find_sub(command, frame_arg(frame, 1));
-    if (client->session.keyspace->rate_limiter && !rate_pass(client, frame, command))
-        return !(client->held_by & HOLD_RATE);
     if (!pass_gates(client, frame, command))
         return true;
     if (client_monitors(client) && monitor_refuses(client, command))
@@ -338,4 +350,22 @@ bool dispatch_frame(struct client *client, const struct frame *frame)
         }
     }
     return dispatch_planned(client, frame, command);
+}
+
+bool dispatch_frame(struct client *client, const struct frame *frame)
+{
+    const struct command *command =
+        command_find_again(&client->worker->scratch.memo, frame_arg(frame, 0));
+    if (command && command_has_subs(command) && frame->argc > 1)
+        command = command_find_sub(command, frame_arg(frame, 1));
+    if (client->session.keyspace->rate_limiter && !rate_pass(client, frame, command))
+        return !(client->held_by & HOLD_RATE);
+    if (frame->argc < WIDE_ARGS_MIN)
+        return run(client, frame, command);
+    if (!wide_is_ready(client, frame, command))
+        return false;
+    struct wide *wide = wide_lend(client);
+    bool is_done = run(client, frame, command);
+    wide_take_back(wide, is_done);
+    return is_done;
 }

@@ -139,13 +139,13 @@ bool rate_pass(struct client *client, const struct frame *frame, const struct co
 {
     struct rate_limiter *rate_limiter = client->session.keyspace->rate_limiter;
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
-    if (client->is_charged)
+    if (client->next.is_charged)
         return true; /* this frame was charged before it was held */
     uint64_t after_ms = is_free(command) ? 0 : rate_limiter_wait_ms(rate_limiter, now_ms);
     if (after_ms == 0) {
         token_bucket_charge(&rate_limiter->requests, now_ms, 1);
         token_bucket_charge(&rate_limiter->bytes, now_ms, frame->len);
-        client->is_charged = true;
+        client->next.is_charged = true;
         return true;
     }
     if (rate_limiter->delays) {

@@ -44,11 +44,11 @@ static void add_slot(struct client_transaction *transaction, uint16_t slot)
     transaction->slots[transaction->slot_count++] = slot;
 }
 
-/* Notes the keys of a command that is queued, worker->scratch.keys. */
+/* Notes the keys of a command that is queued, worker->scratch.keys-> */
 static void note_keys(struct client *client)
 {
     struct client_transaction *transaction = &client->session.transaction;
-    const struct route_keys *keys = &client->worker->scratch.keys;
+    const struct route_keys *keys = client->worker->scratch.keys;
     for (uint32_t i = 0; i < keys->list.count; i++) {
         add_slot(transaction, keys->slots[i]);
         proxy_worker_count_slot(client->worker, keys->slots[i]);
@@ -166,8 +166,8 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
     /* blocking commands do not wait in a transaction */
     struct route route =
         command->flags & CMD_BLOCKING
-            ? route_by_keys(&rules, command, argv, frame->argc, &worker->scratch.keys)
-            : route_plan(&rules, command, argv, frame->argc, &worker->scratch.keys);
+            ? route_by_keys(&rules, command, argv, frame->argc, worker->scratch.keys)
+            : route_plan(&rules, command, argv, frame->argc, worker->scratch.keys);
     struct route needs_script = route;
     if (rules.is_any && route.has_keys) /* any shard may run the transaction */
         needs_script.kind = ROUTE_KIND_ANY;
@@ -293,7 +293,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
         client_reply_status(client, command, "OK");
         return true;
     }
-    struct route route = route_by_keys(&rules, command, argv, frame->argc, &worker->scratch.keys);
+    struct route route = route_by_keys(&rules, command, argv, frame->argc, worker->scratch.keys);
     uint32_t shard = transaction->dedicated ? transaction->dedicated->node->index : route.shard;
     bool is_across = route.kind != ROUTE_KIND_ONE || route.shard != shard;
     if (is_across && !rules.is_any) {

@@ -1,6 +1,7 @@
 #include "proxy/client/users.h"
 
 #include "proxy/client/client_line.h"
+#include "proxy/client/wide.h"
 #include "proxy/core/proxy.h"
 #include "proxy/core/worker.h"
 #include "proxy/upstream/upstream.h"
@@ -106,7 +107,9 @@ bool users_allow(struct client *client, const struct frame *frame, const struct 
                        command_full_name(command));
         return false;
     }
-    enum acl_denied denied = acl_check(client->session.user, command, argv, frame->argc, &index);
+    enum acl_denied denied;
+    if (!wide_denied(client, &denied, &index))
+        denied = acl_check(client->session.user, command, argv, frame->argc, &index);
     if (denied == ACL_ALLOWED)
         return true;
     log_denied(client, denied, users_name(client),
@@ -148,15 +151,11 @@ void users_send(struct client *client, struct upstream *upstream, struct request
     if (!out)
         return;
     users_write_head(client, upstream, &request->part, out, frame->argc);
-    for (uint32_t i = 0; i < frame->argc; i++) {
-        struct bytes arg = frame_arg(frame, i);
-        out_printf(out, "$%zu\r\n", arg.len);
-        if (frame->block)
-            out_write_block(out, frame->block, arg.data, arg.len);
-        else
-            out_write(out, arg.data, arg.len);
-        out_write(out, "\r\n", 2);
-    }
+    struct bytes arguments = frame_arguments(frame);
+    if (frame->block)
+        out_write_block(out, frame->block, arguments.data, arguments.len);
+    else
+        out_write(out, arguments.data, arguments.len);
     upstream_commit(upstream, &request->part);
 }
 

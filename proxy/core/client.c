@@ -187,7 +187,7 @@ bool client_may_send(struct client *client, uint32_t label)
 
 size_t client_owed_bytes(const struct client *client)
 {
-    return stream_pending(client->stream) + client->bytes.kept +
+    return stream_pending(client->stream) + client->bytes.kept + client->bytes.prepared +
            client_transaction_bytes(&client->session.transaction);
 }
 

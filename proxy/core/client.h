@@ -15,7 +15,7 @@
  *     more as it reads its replies (`flow.window`, like TCP's congestion window). The proxy also reads from
  *     a client that does not read its replies, until client-output-limit closes the client: such a client may write
  *     all its requests before it reads.
- * (3) Reading pauses while `held_by` is not 0; unconsumed frames are scanned again afterwards.
+ * (3) Reading pauses while `held_by` is not 0; unconsumed frames are dispatched afterwards.
  */
 #pragma once
 
@@ -36,6 +36,7 @@ struct part;
 struct proxy_worker;
 struct request;
 struct upstream;
+struct wide;
 
 /* Bits of a label. The bits above them count maps and replaced connections (struct worker_label). */
 enum {
@@ -60,10 +61,11 @@ enum client_hold {
     HOLD_OUTPUT = 1 << 4, /* it reads its replies more slowly than they come */
     /* its command waits at a backend; the stream is still read, to notice that the client closes */
     HOLD_BLOCKED = 1 << 5,
-    HOLD_PAUSED = 1 << 6,   /* CLIENT PAUSE */
-    HOLD_RATE = 1 << 7,     /* the rate limit of its namespace; rate.c */
-    HOLD_SCRIPT = 1 << 8,   /* the script of its EVALSHA is being searched; scripts.c */
-    HOLD_PORTIONS = 1 << 9, /* its command changes state in several turns; next_turn.h */
+    HOLD_PAUSED = 1 << 6, /* CLIENT PAUSE */
+    HOLD_RATE = 1 << 7,   /* the rate limit of its namespace; rate.c */
+    HOLD_SCRIPT = 1 << 8, /* the script of its EVALSHA is being searched; scripts.c */
+    HOLD_PORTIONS =
+        1 << 9, /* its command is prepared, or changes state, in several turns; next_turn.h */
 };
 
 enum { CLIENT_WINDOW_FIRST = 16 };      /* `window` of a new client */
@@ -80,9 +82,10 @@ struct client_flow {
 };
 
 struct client_bytes {
-    size_t kept;   /* replies that wait for replies before them */
-    size_t login;  /* bytes of its incomplete request before the login; memory_count_login() */
-    size_t copied; /* everything, as last counted and added to since */
+    size_t kept;     /* replies that wait for replies before them */
+    size_t login;    /* bytes of its incomplete request before the login; memory_count_login() */
+    size_t prepared; /* of a request that is prepared in turns; wide.h */
+    size_t copied;   /* everything, as last counted and added to since */
 };
 
 struct client_links {
@@ -102,6 +105,12 @@ struct client_script {
     /* so many of the commands that wait for a CLIENT PAUSE have been asked for: of EXEC, so many of its queue; pause.c */
     uint32_t asked;
     uint32_t answer; /* the flags of the last of them */
+};
+
+/* The frame that is dispatched next, perhaps once more. */
+struct client_next {
+    bool is_charged;   /* the rate limit was charged for it; rate.c */
+    struct wide *wide; /* what was prepared for it in turns; NULL: nothing. wide.h */
 };
 
 /* The command that waits at a backend; blocked.c */
@@ -133,13 +142,13 @@ struct client {
     bool is_draining; /* runs the frames that were read, reads no more, then ends */
     bool is_resuming; /* bytes that the stream has kept will be passed to on_data again */
     bool is_closed;   /* the stream is gone; the client is freed at the end of the turn */
-    bool is_charged;  /* the rate limit was charged for its next request; rate.c */
     uint64_t id;
     uint64_t created_ms; /* monotonic */
     struct client_flow flow;
     struct client_bytes bytes;
     struct client_links links;
     struct client_script script;
+    struct client_next next;
     struct client_blocked blocked;
     struct client_bounced bounced;
     const struct command *last_command; /* NULL: no command yet */

@@ -4,10 +4,12 @@
 #pragma once
 
 #include "shared/bytes.h"
+#include "shared/check.h"
 #include "shared/resp.h"
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct block;
 
@@ -20,6 +22,15 @@ struct frame {
     const struct span *args;
     uint32_t argc;
 };
+
+/* The bytes behind the header "*n\r\n". */
+static inline struct bytes frame_arguments(const struct frame *frame)
+{
+    const char *line_end = memchr(frame->data, '\n', frame->len);
+    CHECK(line_end);
+    size_t header = (size_t)(line_end + 1 - frame->data);
+    return (struct bytes){frame->data + header, frame->len - header};
+}
 
 static inline struct bytes frame_arg(const struct frame *frame, uint32_t i)
 {

@@ -35,7 +35,8 @@ struct parts {
 
 /* State of a local command that waits or uses request_state(). */
 struct local_state {
-    struct bytes *argv; /* NULL: not copied */
+    struct bytes *argv;  /* NULL: not copied */
+    struct block *block; /* with the arguments' bytes; NULL: they follow argv */
     uint32_t argc;
     request_done_fn *done;
     void *memory;
@@ -94,6 +95,7 @@ static void local_free(struct local_state *local)
 {
     gathered_free(local);
     free(local->argv);
+    block_unref(local->block);
     free(local->memory);
     free(local);
 }
@@ -476,10 +478,24 @@ uint32_t request_argc(const struct request *request)
     return local && local->argv ? local->argc : request->worker->scratch.argc;
 }
 
+/* Takes over the arguments of a request that was prepared in turns. False: it was not. */
+static bool take_prepared(struct local_state *local, struct worker_scratch *scratch)
+{
+    if (!scratch->made || !scratch->block)
+        return false;
+    local->block = block_ref(scratch->block);
+    local->argv = scratch->argv;
+    local->argc = scratch->argc;
+    scratch->argv = NULL;
+    scratch->argv_cap = 0;
+    scratch->made = NULL;
+    return true;
+}
+
 void request_keep(struct request *request)
 {
     struct local_state *local = local_of(request);
-    if (local->argv)
+    if (local->argv || take_prepared(local, &request->worker->scratch))
         return;
     const struct bytes *argv = request->worker->scratch.argv;
     uint32_t argc = request->worker->scratch.argc;

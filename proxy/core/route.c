@@ -42,7 +42,8 @@ void route_keys_init(struct route_keys *keys)
 {
     keys_list_init(&keys->list);
     keys->shards = keys->slots = NULL;
-    keys->shards_cap = 0;
+    keys->shards_cap = keys->located = 0;
+    keys->is_prepared = false;
 }
 
 void route_keys_fini(struct route_keys *keys)
@@ -65,6 +66,31 @@ static void reserve_shards(struct route_keys *keys)
     keys->shards_cap = cap;
 }
 
+void route_keys_find(const struct command *command, const struct bytes *argv, uint32_t argc,
+                     struct route_keys *keys)
+{
+    (void)keys_find(command, argv, argc, &keys->list); /* invalid arguments: no keys */
+    reserve_shards(keys);
+    keys->located = 0;
+    keys->is_one_shard = keys->is_one_slot = true;
+}
+
+bool route_keys_locate(const struct route_rules *rules, const struct bytes *argv,
+                       struct route_keys *keys, uint32_t most)
+{
+    const struct key_list *list = &keys->list;
+    uint32_t left = list->count - keys->located;
+    uint32_t end = keys->located + (left < most ? left : most);
+    for (uint32_t i = keys->located; i < end; i++) {
+        keys->slots[i] = route_slot(rules, argv[list->refs[i].index]);
+        keys->shards[i] = (uint16_t)shard_map_find(rules->map, keys->slots[i]);
+        keys->is_one_slot &= keys->slots[i] == keys->slots[0];
+        keys->is_one_shard &= keys->shards[i] == keys->shards[0];
+    }
+    keys->located = end;
+    return end < list->count;
+}
+
 /* True when the last key has no value, as in MSET a 1 b. */
 static bool lacks_value(const struct command *command, const struct key_list *keys, uint32_t argc)
 {
@@ -85,30 +111,17 @@ static uint16_t shard_across(const struct route_keys *keys)
 struct route route_by_keys(const struct route_rules *rules, const struct command *command,
                            const struct bytes *argv, uint32_t argc, struct route_keys *keys)
 {
-    struct route route = {.kind = ROUTE_KIND_ONE};
-    struct key_list *list = &keys->list;
-    if (keys_find(command, argv, argc, list) == KEYS_INVALID || list->count == 0 ||
-        lacks_value(command, list, argc)) {
-        route.kind = ROUTE_KIND_ANY; /* the backend replies the error for invalid arguments */
-        return route;
-    }
-    bool one_shard = true;
-    bool one_slot = true;
-    reserve_shards(keys);
-    for (uint32_t i = 0; i < list->count; i++) {
-        uint16_t slot = route_slot(rules, argv[list->refs[i].index]);
-        uint16_t shard = shard_map_find(rules->map, slot);
-        if (i == 0) {
-            route.slot = slot;
-            route.shard = shard;
-        }
-        keys->shards[i] = shard;
-        keys->slots[i] = slot;
-        one_shard &= shard == route.shard;
-        one_slot &= slot == route.slot;
-    }
-    route.has_keys = true;
-    if (one_slot || (one_shard && (!rules->is_strict || command->route == ROUTE_SPLIT)))
+    if (!keys->is_prepared)
+        route_keys_find(command, argv, argc, keys);
+    if (keys->list.count == 0 || lacks_value(command, &keys->list, argc))
+        return (struct route){
+            .kind = ROUTE_KIND_ANY}; /* the backend replies the error for invalid arguments */
+    while (route_keys_locate(rules, argv, keys, keys->list.count))
+        ;
+    struct route route = {
+        .kind = ROUTE_KIND_ONE, .has_keys = true, .slot = keys->slots[0], .shard = keys->shards[0]};
+    if (keys->is_one_slot ||
+        (keys->is_one_shard && (!rules->is_strict || command->route == ROUTE_SPLIT)))
         return route;
     bool is_split = command->route == ROUTE_SPLIT && !rules->is_atomic;
     route.kind = is_split ? ROUTE_KIND_PARTS : ROUTE_KIND_CROSSSLOT;

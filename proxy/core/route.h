@@ -61,11 +61,22 @@ struct route_keys {
     uint16_t *shards; /* shard of each key; heap */
     uint16_t *slots;  /* slot of each key; in the same allocation, after the shards */
     uint32_t shards_cap;
+    uint32_t located;  /* so many keys have a shard and a slot */
+    bool is_one_shard; /* these keys have the same shard */
+    bool is_one_slot;
+    bool is_prepared; /* these are the keys of the next route_plan(), by its rules, and located */
 };
 
 void route_keys_init(struct route_keys *keys);
 /* Frees the memory; usable again. */
 void route_keys_fini(struct route_keys *keys);
+
+/* What route_plan() does with the keys, in steps: finds them … */
+void route_keys_find(const struct command *command, const struct bytes *argv, uint32_t argc,
+                     struct route_keys *keys);
+/* … and then their slots and shards, of at most so many keys in each step. False: all are located. */
+bool route_keys_locate(const struct route_rules *rules, const struct bytes *argv,
+                       struct route_keys *keys, uint32_t most);
 
 /* Decides where a request goes; its arity was checked. If that depends on keys, has_keys is set and `keys` is filled. */
 struct route route_plan(const struct route_rules *rules, const struct command *command,

@@ -2,22 +2,6 @@
 
 #include "shared/check.h"
 
-uint32_t split_group(const struct split *split, uint16_t *order, uint16_t *parts)
-{
-    uint16_t position[SHARD_COUNT_MAX] = {0}; /* index in parts[] of each shard, plus one */
-    uint16_t count = 0;
-    for (uint32_t i = 0; i < split->keys->count; i++) {
-        uint16_t shard = split->shards[i];
-        CHECK(shard < SHARD_COUNT_MAX);
-        if (!position[shard]) {
-            parts[count++] = shard;
-            position[shard] = count;
-        }
-        order[i] = (uint16_t)(position[shard] - 1);
-    }
-    return count;
-}
-
 /* Offset of argument i in the frame, with its RESP header. */
 static size_t arg_begin(const struct split *split, uint32_t i)
 {
@@ -63,30 +47,56 @@ static struct layout layout_of(const struct split *split)
     return layout;
 }
 
-void split_count(const struct split *split, const uint16_t *order, uint32_t count, uint32_t *argcs)
+void split_parts_init(struct split_parts *parts)
 {
-    struct layout layout = layout_of(split);
-    for (uint32_t part = 0; part < count; part++)
-        argcs[part] = layout.before + split->argc - layout.behind;
-    for (uint32_t i = 0; i < split->keys->count; i++)
-        argcs[order[i]] += layout.step;
+    parts->count = 0;
+    memset(parts->part_after, 0, sizeof parts->part_after);
 }
 
-void split_write(const struct split *split, const uint16_t *order, uint32_t count,
-                 struct out *const *outs)
+/* The part of the shard; a new one has the arguments that go to every shard. */
+static uint16_t part_of_shard(const struct split *split, const struct layout *layout,
+                              uint16_t shard, struct split_parts *parts)
+{
+    CHECK(shard < SHARD_COUNT_MAX);
+    if (!parts->part_after[shard]) {
+        parts->shards[parts->count] = shard;
+        parts->argcs[parts->count] = layout->before + split->argc - layout->behind;
+        parts->part_after[shard] = (uint16_t)++parts->count;
+    }
+    return (uint16_t)(parts->part_after[shard] - 1);
+}
+
+void split_group(const struct split *split, struct split_range range, uint16_t *order,
+                 struct split_parts *parts)
 {
     struct layout layout = layout_of(split);
-    for (uint32_t part = 0; part < count; part++) {
-        if (outs[part])
-            write_args(split, 0, layout.before - 1, outs[part]);
+    for (uint32_t i = range.from; i < range.to; i++) {
+        order[i] = part_of_shard(split, &layout, split->shards[i], parts);
+        parts->argcs[order[i]] += layout.step;
     }
-    for (uint32_t i = 0; i < split->keys->count; i++) {
+}
+
+/* Writes arguments first..last to every part; none if first > last. */
+static void write_all(const struct split *split, uint32_t first, uint32_t last, uint32_t count,
+                      struct out *const *outs)
+{
+    for (uint32_t part = 0; part < count && first <= last; part++) {
+        if (outs[part])
+            write_args(split, first, last, outs[part]);
+    }
+}
+
+void split_write(const struct split *split, struct split_range range, const uint16_t *order,
+                 uint32_t count, struct out *const *outs)
+{
+    struct layout layout = layout_of(split);
+    if (range.from == 0)
+        write_all(split, 0, layout.before - 1, count, outs);
+    for (uint32_t i = range.from; i < range.to; i++) {
         uint32_t first = split->keys->refs[i].index;
         if (outs[order[i]])
             write_args(split, first, first + layout.step - 1, outs[order[i]]);
     }
-    for (uint32_t part = 0; part < count && layout.behind < split->argc; part++) {
-        if (outs[part])
-            write_args(split, layout.behind, split->argc - 1, outs[part]);
-    }
+    if (range.to == split->keys->count)
+        write_all(split, layout.behind, split->argc - 1, count, outs);
 }

@@ -25,12 +25,27 @@ struct split {
     const uint16_t *shards; /* shard of each key */
 };
 
-/* Lists the shards that have keys, in the order of their first key: fills parts[] (room for SHARD_COUNT_MAX) and
- * order[i] = index in parts[] of key i. `order` may be split->shards. Returns the number of parts. */
-uint32_t split_group(const struct split *split, uint16_t *order, uint16_t *parts);
-/* Sets argcs[i] to the number of arguments of part i. */
-void split_count(const struct split *split, const uint16_t *order, uint32_t count, uint32_t *argcs);
-/* Writes the arguments of part i to outs[i], after the array header that the caller has written. NULL: that part is
- * not written. */
-void split_write(const struct split *split, const uint16_t *order, uint32_t count,
-                 struct out *const *outs);
+/* Keys [from, to). A request is split range by range, from key 0 to split->keys->count. */
+struct split_range {
+    uint32_t from;
+    uint32_t to;
+};
+
+/* The shards that have keys, in the order of their first key. */
+struct split_parts {
+    uint32_t count;
+    uint16_t shards[SHARD_COUNT_MAX]; /* of each part */
+    uint32_t argcs[SHARD_COUNT_MAX];  /* number of arguments of each part */
+    uint16_t part_after
+        [SHARD_COUNT_MAX]; /* of each shard: the index of its part, plus one; 0: it has no keys */
+};
+
+void split_parts_init(struct split_parts *parts);
+/* Adds the keys of the next range to parts, and sets order[i] to the part of key i. `order` may be split->shards. */
+void split_group(const struct split *split, struct split_range range, uint16_t *order,
+                 struct split_parts *parts);
+/* Writes the keys of the next range, with the arguments up to the next key, to the outs[] of their parts, which are all known by then.
+ * The first range also writes the arguments before the keys, the last one those behind them; the array header is the caller's. NULL:
+ * that part is not written. */
+void split_write(const struct split *split, struct split_range range, const uint16_t *order,
+                 uint32_t count, struct out *const *outs);

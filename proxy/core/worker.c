@@ -17,6 +17,8 @@ void proxy_worker_need_tick(struct proxy_worker *worker)
 
 const struct bytes *argv_of(struct proxy_worker *worker, const struct frame *frame)
 {
+    if (worker->scratch.made == frame->args && worker->scratch.made)
+        return worker->scratch.argv;
     if (frame->argc > worker->scratch.argv_cap) {
         uint32_t cap = frame->argc < 32 ? 32 : frame->argc;
         worker->scratch.argv = realloc(worker->scratch.argv, cap * sizeof(*worker->scratch.argv));

@@ -110,11 +110,14 @@ struct worker_timing {
 struct worker_scratch {
     const struct frame *frame;    /* the frame that is being dispatched; NULL: none */
     const struct node *answering; /* shard whose reply is being handled; NULL: none */
-    uint64_t answered_us; /* when the previous reply on that connection arrived; monotonic µs */
-    struct bytes *argv;   /* result of argv_of() */
-    uint32_t argc;        /* number of arguments of the local command that runs */
+    uint64_t answered_us;    /* when the previous reply on that connection arrived; monotonic µs */
+    struct bytes *argv;      /* result of argv_of() */
+    const struct span *made; /* argv is that of these spans already; NULL: of no frame. wide.h */
+    struct block *block;     /* with `made`: holds the arguments; NULL: the scanner does */
+    uint32_t argc;           /* number of arguments of the local command that runs */
     uint32_t argv_cap;
-    struct route_keys keys; /* result of route_plan() */
+    struct route_keys *keys; /* result of route_plan(); own_keys, or those of a prepared request */
+    struct route_keys own_keys;
     struct command_memo memo;
 };
 

@@ -62,7 +62,8 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     list_init(&worker->clients.closed);
     list_init(&worker->monitoring.clients);
     out_init(&worker->monitoring.lines);
-    route_keys_init(&worker->scratch.keys);
+    route_keys_init(&worker->scratch.own_keys);
+    worker->scratch.keys = &worker->scratch.own_keys;
     worker->sampling.slot_hits = calloc(SLOT_COUNT, sizeof *worker->sampling.slot_hits);
     CHECK(worker->sampling.slot_hits);
     worker->sampling.slot_sample = 1;
@@ -112,7 +113,7 @@ void proxy_worker_free(struct proxy_worker *worker)
     pool_free(worker->pool);
     keyspace_unref(&worker->keyspaces, worker->home);
     keyspaces_fini(&worker->keyspaces);
-    route_keys_fini(&worker->scratch.keys);
+    route_keys_fini(&worker->scratch.own_keys);
     free(worker->scratch.argv);
     free(worker->sampling.slot_hits);
     snapshot_unref(worker->snapshot);

@@ -70,8 +70,8 @@ static void drop_scratch(struct proxy_worker *worker)
         worker->scratch.argv = NULL;
         worker->scratch.argv_cap = 0;
     }
-    if (worker->scratch.keys.shards_cap > SCRATCH_KEEP)
-        route_keys_fini(&worker->scratch.keys);
+    if (worker->scratch.own_keys.shards_cap > SCRATCH_KEEP)
+        route_keys_fini(&worker->scratch.own_keys);
 }
 
 /* Frees half of the requests that were unused since the last call. */

@@ -201,19 +201,15 @@ void upstream_write_header(const struct upstream *upstream, const struct part *p
 void upstream_write_frame(const struct upstream *upstream, const struct part *part, struct out *out,
                           const struct frame *frame)
 {
-    const char *data = frame->data;
-    size_t len = frame->len;
+    struct bytes text = {frame->data, frame->len};
     if (prefixes_of(upstream, part)) {
-        const char *line_end = memchr(data, '\n', len);
-        CHECK(line_end);
-        len -= (size_t)(line_end + 1 - data);
-        data = line_end + 1;
+        text = frame_arguments(frame);
         upstream_write_header(upstream, part, out, frame->argc);
     }
     if (frame->block)
-        out_write_run(out, frame->block, data, len);
+        out_write_run(out, frame->block, text.data, text.len);
     else
-        out_write(out, data, len);
+        out_write(out, text.data, text.len);
 }
 
 void upstream_send_bounced(struct upstream *upstream, struct part *part, struct keyspace *keyspace,

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "shared/command/command.h"
+#include "shared/command/keys.h"
 
 #include <stdbool.h>
 
@@ -66,6 +66,30 @@ bool acl_user_is_unlimited(const struct acl_user *user);
  * argument index. */
 enum acl_denied acl_check(const struct acl_user *user, const struct command *command,
                           const struct bytes *argv, uint32_t argc, uint32_t *index);
+
+/* The same in steps, for requests with many keys or channels. Do not copy or move it. What it refers to must stay until its end. */
+struct acl_check {
+    const struct acl_user *user;
+    const struct command *command;
+    const struct bytes *argv;
+    uint32_t argc;
+    /* the rest is for acl.c; `denied` and `index` are the answer behind the last step */
+    const struct acl_selector *selector; /* that is being asked; NULL: the answer is found */
+    uint8_t stage;                       /* of this selector */
+    uint32_t next;                       /* of this stage: key, or argument */
+    bool has_keys;                       /* `keys` was filled */
+    struct key_list keys;
+    enum acl_denied denied;
+    uint32_t index;
+};
+
+void acl_check_begin(struct acl_check *check, const struct acl_user *user,
+                     const struct command *command, const struct bytes *argv, uint32_t argc);
+/* Compares keys and channels with about `most` patterns. True: there is more to do. */
+bool acl_check_go_on(struct acl_check *check, size_t most);
+void acl_check_end(struct acl_check *check);
+/* Number of patterns with which each key or channel may have to be compared. */
+size_t acl_user_patterns(const struct acl_user *user);
 
 /* May the user subscribe to this channel, or to this pattern of channels? */
 bool acl_may_listen(const struct acl_user *user, struct bytes channel, bool is_pattern);

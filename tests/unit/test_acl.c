@@ -152,6 +152,42 @@ static void test_users_that_may_read_all_keys(void)
     acl_unref(acl);
 }
 
+/* A request is checked in steps: the answer is that of one step, however small the steps are. */
+static void test_steps_give_the_same_answer(void)
+{
+    struct acl *acl = parse("user bob on +get +mget ~a* ~b* (+mset ~c* ~d*) (+subscribe &x*)\n"
+                            "user eve on nopass\n");
+    const struct bytes requests[][5] = {
+        {BYTES("MGET"), BYTES("a1"), BYTES("b1"), BYTES("a2"), BYTES("b2")},
+        {BYTES("MGET"), BYTES("a1"), BYTES("b1"), BYTES("c1"), BYTES("b2")},
+        {BYTES("MSET"), BYTES("c1"), BYTES("v"), BYTES("d1"), BYTES("v")},
+        {BYTES("MSET"), BYTES("c1"), BYTES("v"), BYTES("a1"), BYTES("v")},
+        {BYTES("SUBSCRIBE"), BYTES("x1"), BYTES("x2"), BYTES("x3"), BYTES("x4")},
+        {BYTES("SUBSCRIBE"), BYTES("x1"), BYTES("x2"), BYTES("x3"), BYTES("y")},
+        {BYTES("DEL"), BYTES("a1"), BYTES("b1"), BYTES("a2"), BYTES("b2")},
+    };
+    const struct {
+        enum acl_denied denied;
+        uint32_t index;
+    } want[] = {{ACL_ALLOWED, 0},       {ACL_DENIED_KEY, 3}, {ACL_ALLOWED, 0},
+                {ACL_DENIED_KEY, 3},    {ACL_ALLOWED, 0},    {ACL_DENIED_CHANNEL, 4},
+                {ACL_DENIED_COMMAND, 0}};
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        for (size_t most = 1; most < 20; most++) {
+            struct acl_check check;
+            const struct command *command = command_find_argv(requests[i], 5);
+            acl_check_begin(&check, user_of(acl, "bob"), command, requests[i], 5);
+            while (acl_check_go_on(&check, most))
+                ;
+            acl_check_end(&check);
+            CHECK(check.denied == want[i].denied && check.index == want[i].index);
+        }
+    }
+    CHECK(acl_user_patterns(user_of(acl, "bob")) == 5);
+    CHECK(acl_user_patterns(user_of(acl, "eve")) == 0);
+    acl_unref(acl);
+}
+
 static void test_channel_rules(void)
 {
     struct acl *acl = parse("user a on nopass &c*\nuser b on nopass (&*)\n");
@@ -219,6 +255,7 @@ int main(void)
     test_very_many_rules_take_no_longer_for_each();
     test_unlimited_users();
     test_users_that_may_read_all_keys();
+    test_steps_give_the_same_answer();
     test_channel_rules();
     test_bad_files_are_refused_with_their_line();
     test_the_log_counts_repeats_and_forgets_the_oldest();

@@ -102,6 +102,24 @@ START_TEST(frames_without_arguments_are_frames)
 }
 END_TEST
 
+START_TEST(a_kept_frame_is_found_once_more)
+{
+    static const char text[] = "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*1\r\n$4\r\nPING\r\n";
+    struct resp_scan scan;
+    resp_scan_init(&scan);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(resp_scan(&scan, &limits, text, strlen(text)), RESP_FRAME);
+        ck_assert_uint_eq(scan.size, 20);
+        ck_assert_uint_eq(scan.argc, 2);
+        if (i < 2)
+            resp_scan_keep(&scan);
+    }
+    ck_assert_int_eq(resp_scan(&scan, &limits, text + 20, strlen(text) - 20), RESP_FRAME);
+    ck_assert_uint_eq(scan.argc, 1);
+    resp_scan_fini(&scan);
+}
+END_TEST
+
 START_TEST(line_ends_after_a_bulk_are_ignored_as_in_redis)
 {
     expect("*1\rX$4\rXPINGab", "14 [PING]");
@@ -577,6 +595,7 @@ int main(void)
     tcase_add_test(tests, requests_are_cut_into_their_arguments);
     tcase_add_test(tests, incomplete_requests_want_more);
     tcase_add_test(tests, frames_without_arguments_are_frames);
+    tcase_add_test(tests, a_kept_frame_is_found_once_more);
     tcase_add_test(tests, line_ends_after_a_bulk_are_ignored_as_in_redis);
     tcase_add_test(tests, errors_have_the_texts_of_redis);
     tcase_add_test(tests, before_authentication_sizes_are_limited);

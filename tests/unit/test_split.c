@@ -14,9 +14,23 @@ struct sample {
     struct block *block;
     uint16_t shards[ARGS_MAX];
     uint16_t order[ARGS_MAX];
-    uint16_t parts[SHARD_COUNT_MAX];
-    uint32_t count;
+    struct split_parts parts;
+    uint32_t step; /* keys of a range */
 };
+
+/* The range that begins at key `from`. */
+static struct split_range range_at(const struct sample *sample, uint32_t from)
+{
+    uint32_t left = sample->keys.count - from;
+    return (struct split_range){from, from + (left < sample->step ? left : sample->step)};
+}
+
+static void group(struct sample *sample, uint16_t *order)
+{
+    split_parts_init(&sample->parts);
+    for (uint32_t i = 0; i < sample->keys.count; i = range_at(sample, i).to)
+        split_group(&sample->split, range_at(sample, i), order, &sample->parts);
+}
 
 static void sample_init(struct sample *sample, const char *line)
 {
@@ -46,7 +60,8 @@ static void sample_init(struct sample *sample, const char *line)
                                    .argc = sample->scan.argc,
                                    .keys = &sample->keys,
                                    .shards = sample->shards};
-    sample->count = split_group(&sample->split, sample->order, sample->parts);
+    sample->step = UINT32_MAX;
+    group(sample, sample->order);
 }
 
 static void sample_fini(struct sample *sample)
@@ -59,13 +74,12 @@ static void sample_fini(struct sample *sample)
 /* Writes every part that has an output, with its header. */
 static void write_parts(const struct sample *sample, struct out *const *outs)
 {
-    uint32_t argcs[PARTS_MAX];
-    split_count(&sample->split, sample->order, sample->count, argcs);
-    for (uint32_t i = 0; i < sample->count; i++) {
+    for (uint32_t i = 0; i < sample->parts.count; i++) {
         if (outs[i])
-            out_printf(outs[i], "*%u\r\n", argcs[i]);
+            out_printf(outs[i], "*%u\r\n", sample->parts.argcs[i]);
     }
-    split_write(&sample->split, sample->order, sample->count, outs);
+    for (uint32_t i = 0; i < sample->keys.count; i = range_at(sample, i).to)
+        split_write(&sample->split, range_at(sample, i), sample->order, sample->parts.count, outs);
 }
 
 /* Writes all parts and compares each with the expected words. */
@@ -73,12 +87,12 @@ static void expect_parts(struct sample *sample, const char *const *expected)
 {
     struct out made[PARTS_MAX];
     struct out *outs[PARTS_MAX];
-    for (uint32_t i = 0; i < sample->count; i++) {
+    for (uint32_t i = 0; i < sample->parts.count; i++) {
         out_init(&made[i]);
         outs[i] = &made[i];
     }
     write_parts(sample, outs);
-    for (uint32_t i = 0; i < sample->count; i++) {
+    for (uint32_t i = 0; i < sample->parts.count; i++) {
         char text[TEXT_MAX] = "";
         char frame[TEXT_MAX];
         struct resp_scan scan;
@@ -104,10 +118,10 @@ START_TEST(keys_are_grouped_in_the_order_of_their_first_key)
 {
     struct sample sample;
     sample_init(&sample, "MGET a b d c a");
-    ck_assert_uint_eq(sample.count, 3);
-    ck_assert_uint_eq(sample.parts[0], 1);
-    ck_assert_uint_eq(sample.parts[1], 2);
-    ck_assert_uint_eq(sample.parts[2], 0);
+    ck_assert_uint_eq(sample.parts.count, 3);
+    ck_assert_uint_eq(sample.parts.shards[0], 1);
+    ck_assert_uint_eq(sample.parts.shards[1], 2);
+    ck_assert_uint_eq(sample.parts.shards[2], 0);
     const uint16_t order[] = {0, 1, 0, 2, 0};
     ck_assert_mem_eq(sample.order, order, sizeof(order));
     expect_parts(&sample, (const char *const[]){"MGET a d a", "MGET b", "MGET c"});
@@ -137,9 +151,22 @@ START_TEST(order_may_overwrite_the_shards)
 {
     struct sample sample;
     sample_init(&sample, "DEL a b c d e");
-    uint16_t parts[SHARD_COUNT_MAX];
-    ck_assert_uint_eq(split_group(&sample.split, sample.shards, parts), 3);
+    group(&sample, sample.shards);
+    ck_assert_uint_eq(sample.parts.count, 3);
     ck_assert_mem_eq(sample.shards, sample.order, 5 * sizeof(uint16_t));
+    sample_fini(&sample);
+}
+END_TEST
+
+START_TEST(a_request_may_be_split_range_by_range)
+{
+    struct sample sample;
+    sample_init(&sample, "JSON.MGET a b d e c $.x");
+    for (sample.step = 1; sample.step < 6; sample.step++) {
+        group(&sample, sample.order);
+        expect_parts(&sample, (const char *const[]){"JSON.MGET a d $.x", "JSON.MGET b e $.x",
+                                                    "JSON.MGET c $.x"});
+    }
     sample_fini(&sample);
 }
 END_TEST
@@ -180,6 +207,7 @@ int main(void)
     tcase_add_test(tests, values_travel_with_their_keys);
     tcase_add_test(tests, arguments_after_the_keys_go_to_every_shard);
     tcase_add_test(tests, order_may_overwrite_the_shards);
+    tcase_add_test(tests, a_request_may_be_split_range_by_range);
     tcase_add_test(tests, a_part_nobody_wants_is_left_out);
     tcase_add_test(tests, without_a_block_everything_is_copied);
     return suite_run(suite);
