@@ -335,9 +335,9 @@ def runs_of(partition):
 LIES = ([(0, 16383, MOST, 'b2p0'), (0, 5460, MOST, 'b1p0'), (5461, 10921, MOST, 'b0p0'), (0, 10921, 1 << 62, 'nowhere')])
 
 
-def told(liar, lies):
+def told(liar, lies, claims=LIES):
     """The shard behind the relay lies, until the others have asked so many times."""
-    liar.tell(LIES)
+    liar.tell(claims)
     wait_for(lambda: liar.lies >= lies, 'the others to ask')
 
 
@@ -382,6 +382,24 @@ def _(run):
             wait_for(lambda: ('10922-16383', 'b1p0') in owners(second), 'the claimed slots')
             check_equal(second.get('SET', keys[2], 'new'), b'OK')
             wait_for(lambda: ('10922-16383', 'b1p0') in owners(first, here=False), 'the other shard to believe it')
+
+
+@suite.case('FORCE takes the slots of a lost shard that a connected shard has claimed, when its next answer no longer has the claim')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True, relay=SlotsLiar) as cluster:
+        liar = list(cluster.relays.values())[2]
+        with cluster.partition(1) as second:
+            wait_for(lambda: len(owners(second, here=False)) == 2, 'the other owners')
+            cluster.backends[0].kill9()
+            cluster.write_shards(['', '0-10921', '10922-16383'])
+            wait_epoch(cluster, second)
+            told(liar, 2, [(0, 5460, 1 << 40, 'b2p0'), (10922, 16383, 1, 'b2p0')])
+            wait_for(lambda: forced(second) is not None, 'FORCE to be possible')
+            check_equal(forced(second), 0)
+            check_equal(owners(second), [('5461-10921', 'b1p0')])
+            liar.tell(None)
+            wait_forced(second)
+            wait_for(lambda: ('0-5460', 'b1p0') in owners(second), 'the claimed slots')
 
 
 @suite.case('a shard that names more owners of a slot than there can be shards ends no backend')
