@@ -16,3 +16,6 @@ void *big_alloc(size_t bytes);
 void big_free(void *memory, size_t bytes);
 /* The same bytes with room for `more`, at another place. NULL: that takes a copy, which the caller makes; `memory` stays. */
 void *big_grow(void *memory, size_t bytes, size_t more);
+/* As memcpy, for memory that may be new: the system maps all pages of a big copy at once, which takes half of the time of a fault
+ * for each. */
+void big_copy(void *to, const void *from, size_t bytes);

@@ -1,6 +1,7 @@
 #include "backend/format/effects.h"
 
 #include "backend/format/encoding.h"
+#include "shared/big_memory.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
 #include "shared/slot.h"
@@ -229,8 +230,8 @@ static char *append_varint(char *to, uint64_t value)
 static char *write_run(char *to, struct bytes run)
 {
     to = append_varint(to, run.len);
-    (void)bytes_copy_to(&to, run);
-    return to;
+    big_copy(to, run.data, run.len);
+    return to + run.len;
 }
 
 static char *write_place(struct effects *effects, char *to, const struct effect_place *place)

@@ -10,6 +10,7 @@
 #include "backend/storage/reader.h"
 #include "backend/storage/row_cache.h"
 #include "config/memory_plan.h"
+#include "shared/big_memory.h"
 #include "shared/check.h"
 #include "shared/error.h"
 
@@ -341,8 +342,7 @@ void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, u
     char *data = arena_alloc(&overlay->active->arena, head.len + tail.len);
     if (head.len)
         memcpy(data, head.data, head.len);
-    if (tail.len)
-        memcpy(data + head.len, tail.data, tail.len);
+    big_copy(data + head.len, tail.data, tail.len);
     row->value = (struct bytes){data, head.len + tail.len};
     row->state = ROW_VALUE;
     overlay->written.bytes += (int64_t)row->value.len;

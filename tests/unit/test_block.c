@@ -1,3 +1,4 @@
+#include "shared/big_memory.h"
 #include "shared/block.h"
 #include "tests/unit/suite.h"
 
@@ -171,6 +172,28 @@ START_TEST(a_block_of_megabytes_grows_with_its_bytes_or_stays)
 }
 END_TEST
 
+/* At each distance from a page, into new memory and into a part of it that has bytes around. */
+START_TEST(a_big_copy_is_whole_and_changes_nothing_around_it)
+{
+    enum { BIG = 33 << 20, AROUND = 8192 };
+    char *from = malloc(BIG);
+    for (size_t i = 0; i < BIG; i++)
+        from[i] = (char)(i * 7 + i / 251);
+    for (size_t at = 0; at < AROUND / 2; at += 1365) {
+        char *to = big_alloc(BIG + AROUND);
+        memset(to, 'x', at);
+        memset(to + at + BIG, 'y', AROUND - at);
+        big_copy(to + at, from, BIG);
+        ck_assert(memcmp(to + at, from, BIG) == 0);
+        ck_assert(at == 0 || (to[0] == 'x' && to[at - 1] == 'x'));
+        ck_assert(to[at + BIG] == 'y' && to[BIG + AROUND - 1] == 'y');
+        big_free(to, BIG + AROUND);
+    }
+    big_copy(from, NULL, 0);
+    free(from);
+}
+END_TEST
+
 START_TEST(unref_of_null_is_allowed)
 {
     block_unref(NULL);
@@ -193,6 +216,7 @@ int main(void)
     tcase_add_test(tests, the_cache_is_bounded);
     tcase_add_test(tests, threads_have_own_caches_that_end_with_them);
     tcase_add_test(tests, a_block_of_megabytes_grows_with_its_bytes_or_stays);
+    tcase_add_test(tests, a_big_copy_is_whole_and_changes_nothing_around_it);
     tcase_add_test(tests, unref_of_null_is_allowed);
     return suite_run(suite);
 }
