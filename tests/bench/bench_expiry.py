@@ -8,6 +8,7 @@ seconds until all keys are removed, of which the median p50 and the worst p99 ar
 `fields`, `uncached-fields`: what expires are fields, a hundred in each hash, and then their hashes; redis-server 7.0 has no such fields.
 
   SCREE_BIN=build/release tests/bench/bench_expiry.py [--keys 1000000] [--efforts 1,10] [--parts cached,uncached,fields,uncached-fields,redis]
+                                                      [--fill-rate 25000]
 """
 
 import argparse
@@ -22,7 +23,6 @@ from support.resp import Connection
 SMALL = {'block-cache': '4mb', 'row-cache': '1mb', 'memtable': '2mb', 'write-buffer': '1mb'}
 LARGE = {'row-cache': '3gb', 'block-cache': '1gb'}  # 10 million keys fit
 BESIDE = 'GET stays:{k:1000}'
-FILLED_A_SECOND = 25000  # keys, at least: so that none is due before all are there
 LIMIT_S = 600
 FIELDS = 100  # of a hash
 
@@ -38,9 +38,10 @@ def put_fields(client, start, end, keys, due):
         ['HPEXPIREAT', key, due, 'FIELDS', str(FIELDS)] + fields)])
 
 
-def fill(client, keys, put):
+def fill(client, keys, rate, put):
+    """`rate`: of keys a second, at least, so that none is due before all are there."""
     client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
-    due = str(int((time.time() + 0.5 + keys / FILLED_A_SECOND) * 1000))
+    due = str(int((time.time() + 0.5 + keys / rate) * 1000))
     client.pipeline([['SET', 'stays:%d' % i, 'x' * 32] for i in range(1000)])
     for start in range(0, keys, 1000):
         put(client, start, min(start + 1000, keys), keys, due)
@@ -99,7 +100,7 @@ def remove(name, system, keys, each):
         + ('   %d are left' % watch.left if watch.left else '')), flush=True)
 
 
-def measure(farm, part, effort, keys):
+def measure(farm, part, effort, keys, rate):
     name = '%s-%d' % (part, effort)
     is_uncached, has_fields = 'uncached' in part, 'fields' in part
     if part == 'redis':
@@ -107,7 +108,7 @@ def measure(farm, part, effort, keys):
     else:
         system = System(farm.backend(name, durability='os', secret='', store=SMALL if is_uncached else LARGE))
     with Connection(('127.0.0.1', system.port), 60) as client:
-        due_s = fill(client, keys, put_fields if has_fields else put_keys)
+        due_s = fill(client, keys, rate, put_fields if has_fields else put_keys)
         if time.time() > due_s:
             raise SystemExit('%s: the keys were due before all were there' % name)
         if is_uncached:
@@ -123,6 +124,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--keys', type=int, default=1000000)
     parser.add_argument('--efforts', default='1,10')
+    parser.add_argument('--fill-rate', type=int, default=25000, help='keys a second that the machine fills at least; less on a busy one')
     parser.add_argument('--parts', default='cached,uncached,fields,uncached-fields,redis')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix='scree-bench-') as folder:
@@ -130,7 +132,7 @@ def main():
         try:
             for part in options.parts.split(','):
                 for effort in options.efforts.split(','):
-                    measure(farm, part, int(effort), options.keys)
+                    measure(farm, part, int(effort), options.keys, options.fill_rate)
         finally:
             farm.stop()
 
