@@ -44,6 +44,11 @@ uint64_t clock_mono_us(void)
     return read_us(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_boot_us(void)
+{
+    return read_us(CLOCK_BOOTTIME);
+}
+
 uint64_t clock_thread_us(void)
 {
     return read_us(CLOCK_THREAD_CPUTIME_ID);

@@ -57,7 +57,7 @@ static bool is_this_copy(const struct replica_figures *figures, const char *addr
 /* Milliseconds since the copy was heard; NEVER. */
 static int64_t silent_ms(const struct replica_figure *figure)
 {
-    uint64_t now_us = clock_mono_us();
+    uint64_t now_us = clock_boot_us();
     if (!figure || !figure->heard_us)
         return NEVER;
     return now_us > figure->heard_us ? (int64_t)((now_us - figure->heard_us) / 1000) : 0;

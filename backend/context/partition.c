@@ -12,7 +12,7 @@ bool partition_lease_is_over(const struct partition *partition)
     if (copies->is_held)
         return true;
     uint64_t until_us = atomic_load(copies->lease_us);
-    return until_us != UINT64_MAX && clock_mono_us() >= until_us;
+    return until_us != UINT64_MAX && clock_boot_us() >= until_us;
 }
 
 enum { VOTED_BATCH_BYTES = 4 << 20 };

@@ -295,7 +295,7 @@ struct partition_copies {
     /* It follows, and is a copy of all data: clients that allow old data may read. */
     bool may_read;
     uint32_t generation; /* of its group; 0: it is of none */
-    /* How long it may serve without a majority that confirms it (replica.h); monotonic µs. NULL: for ever. */
+    /* How long it may serve without a majority that confirms it (replica.h); clock_boot_us. NULL: for ever. */
     const _Atomic uint64_t *lease_us;
     /* It leads, and its lease has been over for so long that commands are refused. */
     bool is_powerless;

@@ -487,7 +487,7 @@ static bool is_led(const struct partition *partition)
 {
     struct replica_figures figures;
     replica_figures(partition->copies.replica, &figures);
-    return replica_is_led(&figures, clock_mono_us());
+    return replica_is_led(&figures, clock_boot_us());
 }
 
 const char *founding_force(struct partition *partition)

@@ -140,7 +140,7 @@ void replica_applied(struct replica *replica, uint64_t index);
 /* Hands leadership over to the voter at the address, or, if that is empty, to the one that has most of the log: as soon as all that was
  * appended is committed and the voter has it, within two E and REPLICA_HAND_OVER_MS. on_role follows; a record that comes behind is refused. */
 void replica_hand_over(struct replica *replica, const char *address);
-/* May commands be served at this time, by clock_mono_us? An atomic load. */
+/* May commands be served at this time, by clock_boot_us? An atomic load. */
 bool replica_may_serve(const struct replica *replica, uint64_t now_us);
 /* Does this copy serve in this term, and is the record with this index committed? Any thread; on_committed may come later. */
 bool replica_has_committed(const struct replica *replica, uint64_t term, uint64_t index);

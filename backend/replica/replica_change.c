@@ -52,7 +52,7 @@ static bool may_propose(const struct replica *replica)
 static bool was_heard_lately(const struct replica *replica, uint64_t id)
 {
     const struct consensus *core = &replica->core;
-    uint64_t since_us = clock_mono_us() - replica->options.election_us / 2;
+    uint64_t since_us = clock_boot_us() - replica->options.election_us / 2;
     for (unsigned i = 0; i < core->members.count; i++)
         if (core->members.list[i].id == id)
             return id == core->id || core->progress[i].heard_us > since_us;
@@ -89,7 +89,7 @@ static void propose_next(struct replica *replica)
     const struct replica_wish wish = see_wish(replica);
     if (!replica_wish_next(&wish, &members) || !may_change_to(replica, &members))
         return;
-    replica->membership.proposed_us = clock_mono_us();
+    replica->membership.proposed_us = clock_boot_us();
     replica_note_propose(&replica->notes, replica->core.term, &members);
 }
 
@@ -150,7 +150,7 @@ void replica_change_hand_over(struct replica *replica, struct bytes address)
     if (!replica->has_core)
         return;
     replica->voting.hand_over.id = address.len ? id_at(named, address) : best_voter(replica);
-    replica->voting.hand_over.until_us = clock_mono_us() + hand_over_us(replica);
+    replica->voting.hand_over.until_us = clock_boot_us() + hand_over_us(replica);
     replica_plan_turn_end(replica);
 }
 
@@ -159,7 +159,7 @@ void replica_change_turn(struct replica *replica)
     uint64_t id = replica->voting.hand_over.id;
     if (!id)
         return;
-    if (clock_mono_us() >= replica->voting.hand_over.until_us)
+    if (clock_boot_us() >= replica->voting.hand_over.until_us)
         replica->voting.hand_over.id = 0;
     else
         hand_leadership_over(replica, id);

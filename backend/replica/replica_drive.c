@@ -57,7 +57,7 @@ static void announce(struct replica *replica, uint64_t id)
     add_id(replica->announced.id, id);
     for (unsigned i = 0; i < MEMBERS_MAX; i++)
         if (replica->announced.id[i] == id)
-            replica->announced.at_us[i] = clock_mono_us();
+            replica->announced.at_us[i] = clock_boot_us();
 }
 
 /* ---- messages ---------------------------------------------------------------------------------- */
@@ -278,7 +278,7 @@ static bool give(struct replica *replica, struct consensus_event *event,
 {
     if (!replica->has_core)
         return false;
-    event->now_us = clock_mono_us();
+    event->now_us = clock_boot_us();
     consensus_step(&replica->core, event, update);
     if (update->fault)
         replica_fail(replica, fault_of(update->fault));
@@ -373,7 +373,7 @@ static void begin_fetch(struct replica *replica, const struct consensus_message 
         return;
     }
     replica->fetch.now = *message;
-    replica->fetch.due_us = clock_mono_us() + fetch_delay_us(replica);
+    replica->fetch.due_us = clock_boot_us() + fetch_delay_us(replica);
     replica_fetch_when_due(replica);
 }
 
@@ -381,7 +381,7 @@ static void begin_fetch(struct replica *replica, const struct consensus_message 
 void replica_check_announced(struct replica *replica)
 {
     const struct replica_snapshots *snapshots = &replica->options.snapshots;
-    uint64_t now_us = clock_mono_us();
+    uint64_t now_us = clock_boot_us();
     for (unsigned i = 0; i < MEMBERS_MAX; i++) {
         uint64_t id = replica->announced.id[i];
         if (!id || now_us < replica->announced.at_us[i] + ANNOUNCE_US ||
@@ -397,7 +397,7 @@ void replica_fetch_when_due(struct replica *replica)
 {
     const struct replica_snapshots *snapshots = &replica->options.snapshots;
     const struct consensus_message *message = &replica->fetch.now;
-    if (!message->kind || !replica->fetch.due_us || clock_mono_us() < replica->fetch.due_us)
+    if (!message->kind || !replica->fetch.due_us || clock_boot_us() < replica->fetch.due_us)
         return;
     replica->fetch.due_us = 0;
     snapshots->fetch(snapshots->owner, replica_links_bulk(replica->net.links, message->from),
@@ -516,7 +516,7 @@ static bool may_tick(struct replica *replica)
 
 static void plan_tick(struct replica *replica)
 {
-    uint64_t now_us = clock_mono_us(), next_us = consensus_next_us(&replica->core);
+    uint64_t now_us = clock_boot_us(), next_us = consensus_next_us(&replica->core);
     uint64_t after_ms = next_us > now_us ? (next_us - now_us) / 1000 + 1 : 0;
     if (!after_ms && !may_tick(replica))
         after_ms = UNGREETED_MS;
@@ -553,7 +553,7 @@ void replica_core_is_due(void *owner)
     struct replica *replica = owner;
     if (!replica->has_core)
         return;
-    if (clock_mono_us() >= consensus_next_us(&replica->core) && may_tick(replica))
+    if (clock_boot_us() >= consensus_next_us(&replica->core) && may_tick(replica))
         replica_step(replica, (struct consensus_event){.kind = CONSENSUS_TICK});
     replica_plan_turn_end(replica);
 }
@@ -589,7 +589,7 @@ void replica_drive_start(struct replica *replica, const struct consensus_start *
     memset(replica->announced.lost, 0, sizeof replica->announced.lost);
     replica->fetch.now.kind = replica->fetch.next.kind = 0;
     replica->net.gone_before = 0;
-    consensus_init(&replica->core, start, clock_mono_us());
+    consensus_init(&replica->core, start, clock_boot_us());
     replica->has_core = true;
     start_peers(replica);
     if (start->last > synced)

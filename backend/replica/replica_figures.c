@@ -78,10 +78,10 @@ static struct replica_figure member_figure(const struct replica *replica,
         replica->net.peers && replica_peers_has_failed(replica->net.peers, member->id);
     if (is_own) {
         figure.applied = replica->appended.applied;
-        figure.heard_us = clock_mono_us();
+        figure.heard_us = clock_boot_us();
     }
     figure.lag_us =
-        replica_lag_note(&figure.lag, figure.applied, core ? core->committed : 0, clock_mono_us());
+        replica_lag_note(&figure.lag, figure.applied, core ? core->committed : 0, clock_boot_us());
     memset(figure.address, 0, sizeof figure.address);
     memcpy(figure.address, member->address.data, member->address.len);
     return figure;
@@ -132,7 +132,7 @@ void replica_hear_applied(struct replica *replica, uint64_t id, uint64_t applied
             continue;
         pthread_mutex_lock(&replica->shown.figures_lock);
         figures->of[i].applied = applied;
-        figures->of[i].heard_us = clock_mono_us();
+        figures->of[i].heard_us = clock_boot_us();
         pthread_mutex_unlock(&replica->shown.figures_lock);
     }
 }

@@ -22,7 +22,7 @@ struct replica_figure {
     char address[REPLICA_ADDRESS_MAX + 1]; /* as the newest record of the members has it */
     uint64_t match;    /* a leader's: its log is durable and equal up to here; else 0 */
     uint64_t applied;  /* its data have all records up to here, by its last message */
-    uint64_t heard_us; /* when that came, by clock_mono_us; 0: not yet */
+    uint64_t heard_us; /* when that came, by clock_boot_us; 0: not yet */
     struct replica_lag lag;
     uint64_t lag_us; /* its data have lacked a committed record for so long; 0: they lack none */
 };

@@ -207,7 +207,7 @@ static void start_saved(void *owner)
 
 static void start_when_due(struct replica *replica)
 {
-    uint64_t now_us = clock_mono_us();
+    uint64_t now_us = clock_boot_us();
     if (!replica->start.due_us || now_us < replica->start.due_us ||
         (now_us < replica->start.greet_us && !have_all_said_hello(replica)))
         return;
@@ -219,7 +219,7 @@ static void start_when_due(struct replica *replica)
 /* A process with a longer E may have promised to grant nothing for so long. */
 static void plan_start(struct replica *replica)
 {
-    uint64_t now_us = clock_mono_us(), promised_us = replica->record.election_us;
+    uint64_t now_us = clock_boot_us(), promised_us = replica->record.election_us;
     uint64_t own_us = replica->options.election_us;
     replica->start.due_us = now_us + (promised_us > own_us ? promised_us - own_us : 0);
     if (replica_members_is_alone(&replica->membership.now, replica->record.id))

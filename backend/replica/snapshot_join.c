@@ -180,14 +180,14 @@ static void cut_ended(void *owner, uint64_t index)
     receiver->must_report = true;
     receiver->is_fetched = index != 0;
     receiver->index = join->index;
-    receiver->held_until_us = clock_mono_us() + HOLD_US;
+    receiver->held_until_us = clock_boot_us() + HOLD_US;
     join->tail = NULL;
     join->reader = NULL;
     log_event(LOG_INFO, "snapshot_sent",
               "partition=%u to=%016" PRIx64 " whole=%d index=%" PRIu64 " bytes=%" PRIu64
               " of=%" PRIu64 " ms=%" PRIu64,
               join->options.index, receiver->id, index != 0, receiver->index, sent, total,
-              (clock_mono_us() - join->begun_us) / 1000);
+              (clock_boot_us() - join->begun_us) / 1000);
 }
 
 static void begin_cut_for(struct snapshot_join *join, struct receiver *receiver)
@@ -195,9 +195,9 @@ static void begin_cut_for(struct snapshot_join *join, struct receiver *receiver)
     const struct replica_record *record = replica_newest_record(join->replica);
     unsigned cuts = receiver->cuts < CUT_DOUBLINGS ? receiver->cuts : CUT_DOUBLINGS;
     receiver->cuts++;
-    receiver->next_us = clock_mono_us() + ((uint64_t)CUT_DELAY_US << cuts);
+    receiver->next_us = clock_boot_us() + ((uint64_t)CUT_DELAY_US << cuts);
     join->reader = receiver;
-    join->begun_us = clock_mono_us();
+    join->begun_us = clock_boot_us();
     join->index = 0;
     join->origin = snapshot_origin(record->id, record->base);
 }
@@ -209,7 +209,7 @@ static void handle_files_begin(struct snapshot_join *join, struct peer_incoming 
     struct refusal refusal = NO_REFUSAL;
     if (!receiver)
         refusal = REFUSAL(OTHER, "this copy does not lead, or the other one is no member");
-    else if (clock_mono_us() < receiver->next_us)
+    else if (clock_boot_us() < receiver->next_us)
         refusal = REFUSAL(WAIT, "this copy was given files a moment ago");
     if (refusal.code) {
         peer_incoming_refuse(incoming, frame->id, refusal);
@@ -257,7 +257,7 @@ static void report_receiver(struct snapshot_join *join, const struct consensus *
 static bool may_hold(const struct snapshot_join *join, const struct receiver *receiver)
 {
     uint64_t room = path_free_bytes(join->dir);
-    return clock_mono_us() < receiver->held_until_us && (!room || room >= join->options.free_min);
+    return clock_boot_us() < receiver->held_until_us && (!room || room >= join->options.free_min);
 }
 
 /* A copy that has caught up may be given another snapshot at once. Until its log has passed the files, it may still be installing them; then
@@ -364,7 +364,7 @@ static void begin_fetch_files(void *owner, struct peer_link *link,
                                  .link = link,
                                  .from = message->from,
                                  .index = message->index,
-                                 .link_until_us = clock_mono_us() + LINK_WAIT_US};
+                                 .link_until_us = clock_boot_us() + LINK_WAIT_US};
 }
 
 static void cancel_fetch_files(void *owner)
@@ -382,7 +382,7 @@ static void begin_target(struct snapshot_join *join)
     own.owner = join;
     if (fetch->link && fetch->link->state == PEER_LINK_UP)
         fetch->target = snapshot_target_new(join->options.loop, fetch->link, join->incoming, &own);
-    if (!fetch->target && (!fetch->link || clock_mono_us() > fetch->link_until_us))
+    if (!fetch->target && (!fetch->link || clock_boot_us() > fetch->link_until_us))
         end_fetch(join, "there is no connection to the other copy");
 }
 
@@ -391,7 +391,7 @@ static void report_fetch(struct snapshot_join *join)
 {
     const struct fetch fetch = join->fetch;
     join->fetch = (struct fetch){0};
-    join->cache_until_us = clock_mono_us() + CACHE_US;
+    join->cache_until_us = clock_boot_us() + CACHE_US;
     replica_fetched(join->replica, fetch.is_good ? join->incoming : NULL, fetch.got_index,
                     fetch.got_term, fetch.got_whole_at);
     if (!replica_core(join->replica)) /* they are being installed */
@@ -426,7 +426,7 @@ static void tend_fetch(struct snapshot_join *join)
         report_fetch(join);
     else if (fetch->is_wanted && !fetch->target && !join->is_removing)
         begin_target(join);
-    else if (!fetch->is_wanted && clock_mono_us() >= join->cache_until_us)
+    else if (!fetch->is_wanted && clock_boot_us() >= join->cache_until_us)
         remove_cache(join);
 }
 
@@ -485,7 +485,7 @@ struct snapshot_join *snapshot_join_new(const struct snapshot_join_options *opti
     snapshot_source_set_rate(join->source, options->rate);
     join->tick = timer_new(options->loop, join_tick, join);
     join->remover = worker_new(options->loop, "snapshot");
-    join->cache_until_us = clock_mono_us() + CACHE_US;
+    join->cache_until_us = clock_boot_us() + CACHE_US;
     CHECK(pthread_mutex_init(&join->lock, NULL) == 0);
     free(outgoing);
     return join;

@@ -436,6 +436,11 @@ uint64_t clock_mono_us(void)
     return world.now_us + world.now_us / 1000 * rate;
 }
 
+uint64_t clock_boot_us(void)
+{
+    return clock_mono_us();
+}
+
 uint64_t clock_thread_us(void)
 {
     return world.now_us;

@@ -1,10 +1,15 @@
 #include "shared/clock.h"
 #include "tests/unit/suite.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 START_TEST(wall_time_is_that_of_the_system)
 {
@@ -23,6 +28,29 @@ START_TEST(monotonic_time_never_steps_back)
         ck_assert_uint_ge(now, before);
         before = now;
     }
+}
+END_TEST
+
+/* In a time namespace the machine seems to have been suspended. */
+START_TEST(the_time_of_promises_goes_on_while_the_machine_is_suspended)
+{
+    enum { SUSPENDED_S = 5000, CANNOT = 77 };
+    pid_t child = fork();
+    if (child == 0) {
+        int fd = unshare(CLONE_NEWTIME) == 0 ? open("/proc/self/timens_offsets", O_WRONLY) : -1;
+        if (fd < 0 || dprintf(fd, "boottime %d 0\n", SUSPENDED_S) < 0 || close(fd) != 0)
+            _exit(CANNOT);
+        pid_t inside = fork();
+        if (inside == 0)
+            _exit(clock_boot_us() - clock_mono_us() < SUSPENDED_S * UINT64_C(1000000));
+        int status;
+        _exit(waitpid(inside, &status, 0) == inside && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    if (WEXITSTATUS(status) != CANNOT)
+        ck_assert_int_eq(WEXITSTATUS(status), 0);
 }
 END_TEST
 
@@ -79,6 +107,7 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, wall_time_is_that_of_the_system);
     tcase_add_test(tests, monotonic_time_never_steps_back);
+    tcase_add_test(tests, the_time_of_promises_goes_on_while_the_machine_is_suspended);
     tcase_add_test(tests, every_random_bit_is_sometimes_set_and_sometimes_not);
     tcase_add_test(tests, threads_draw_different_numbers);
     tcase_add_test(tests, random_bytes_fill_all_and_no_more);
