@@ -2,7 +2,7 @@
  * A star first matches nothing; when the rest of the pattern does not match, the last star takes one more byte and
  * the rest is tried again. Earlier stars need no second try: the last star can match whatever they could give up. So
  * the cost is at most pattern length times text length, without recursion; where this product is large, the pattern
- * is compiled first (glob_compiled.c).
+ * is compiled first (glob_compiled.c), unless it matches longer texts only.
  *
  * Details of Redis' own matcher that we keep: an unclosed [class ends with the pattern, ranges compare signed bytes in
  * either order, a single \ at the end matches itself, and of all patterns with stars only "*" matches the empty text.
@@ -76,19 +76,68 @@ static bool match_class(struct bytes pattern, size_t *at, char c, bool nocase)
     return found != negated;
 }
 
+/* Adds the bytes of an item that compares bytes as glob_fold gives them. */
+static void add_folded(struct glob_set *set, const struct item *item, bool nocase)
+{
+    bool is_swapped = item->from > item->to;
+    signed char from = glob_fold(is_swapped ? item->to : item->from, nocase);
+    signed char to = glob_fold(is_swapped ? item->from : item->to, nocase);
+    if (from < 0)
+        glob_set_add_range(set, (uint8_t)from, to < 0 ? (uint8_t)to : UINT8_MAX);
+    if (to >= 0)
+        glob_set_add_range(set, from < 0 ? 0 : (uint8_t)from, (uint8_t)to);
+}
+
+/* A capital letter is in the set if the small one is. */
+static void unfold(struct glob_set *set)
+{
+    for (uint8_t c = 'A'; c <= 'Z'; c++)
+        if (glob_set_has(set, (uint8_t)glob_fold((char)c, true)))
+            glob_set_add(set, c);
+        else
+            glob_set_remove(set, c);
+}
+
 struct glob_set glob_read_class(struct bytes pattern, size_t *at, bool nocase)
 {
     struct item item;
     struct glob_set set = {{0}};
+    struct glob_set exact = {{0}};
     bool negated = class_begin(pattern, at);
     while (class_next(pattern, at, &item))
-        for (int c = 0; c < 256; c++)
-            if (item_matches(&item, (char)c, nocase))
-                glob_set_add(&set, (uint8_t)c);
+        if (item.is_exact)
+            glob_set_add(&exact, (uint8_t)item.from);
+        else
+            add_folded(&set, &item, nocase);
     *at += *at < pattern.len;
-    for (int i = 0; i < 4 && negated; i++)
-        set.bits[i] = ~set.bits[i];
+    if (nocase)
+        unfold(&set);
+    for (int i = 0; i < 4; i++)
+        set.bits[i] = (set.bits[i] | exact.bits[i]) ^ (negated ? ~0ULL : 0);
     return set;
+}
+
+static void skip_class(struct bytes pattern, size_t *at)
+{
+    struct item item;
+    (void)class_begin(pattern, at);
+    while (class_next(pattern, at, &item))
+        continue;
+    *at += *at < pattern.len;
+}
+
+size_t glob_text_min(struct bytes pattern, size_t enough)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < pattern.len && count < enough;) {
+        char c = pattern.data[at++];
+        count += c != '*';
+        if (c == '[')
+            skip_class(pattern, &at);
+        else if (c == '\\' && at < pattern.len)
+            at++;
+    }
+    return count;
 }
 
 /* Matches one byte against the element at *at, which is not a star. Advances *at to after the element. */
@@ -141,6 +190,8 @@ static bool match_any(struct bytes pattern, struct bytes text, bool nocase)
 {
     if (text.len <= WORK_MAX / (pattern.len + 1))
         return match(pattern, text, nocase);
+    if (glob_text_min(pattern, text.len + 1) > text.len)
+        return false;
     struct arena arena;
     arena_init(&arena);
     bool fits = glob_fits(glob_new(&arena, pattern, nocase), text);

@@ -3,6 +3,7 @@
  *
  *   glob_match(pattern, text)                                     one text; short patterns are not compiled
  *   glob_new(arena, pattern) ─► glob_fits(glob, text) ─► …        one pattern, many texts
+ *   globs_new(arena, patterns) ─► globs_fit(globs, name) ─► …     many patterns, many names
  */
 #pragma once
 
@@ -13,12 +14,18 @@
  * length times GLOB_PATTERN_MAX / 64 steps. */
 enum { GLOB_PATTERN_MAX = 16 * 1024 };
 
+/* No name of a command or option is longer. */
+enum { GLOB_NAME_MAX = 255 };
+
 struct glob;
+struct globs;
 
 bool glob_match(struct bytes pattern, struct bytes text);
 bool glob_match_nocase(struct bytes pattern, struct bytes text);
 /* True when the pattern has no special character, so that it matches only itself. */
 bool glob_is_literal(struct bytes pattern);
+/* The length of the shortest text that the pattern can match, or `enough` if it is longer; then the rest of the pattern is not read. */
+size_t glob_text_min(struct bytes pattern, size_t enough);
 /* Is the pattern short enough to be accepted from a client? */
 static inline bool glob_is_bounded(struct bytes pattern)
 {
@@ -29,3 +36,9 @@ static inline bool glob_is_bounded(struct bytes pattern)
 struct glob *glob_new(struct arena *arena, struct bytes pattern, bool nocase);
 /* Like glob_match. Allocates tables in the arena on first use. */
 bool glob_fits(struct glob *glob, struct bytes text);
+
+/* Several patterns for names; those that match only longer texts are left out. */
+struct globs *globs_new(struct arena *arena, const struct bytes *patterns, uint32_t count,
+                        bool nocase);
+/* Does the name match one of the patterns? */
+bool globs_fit(struct globs *globs, struct bytes name);

@@ -16,12 +16,12 @@
 
 #include <stdlib.h>
 
-enum kind { KIND_BYTE, KIND_ANY, KIND_SET, KIND_STAR };
+enum kind { KIND_BYTE, KIND_LETTER, KIND_ANY, KIND_SET, KIND_STAR };
 enum { WORD_BITS = 64, STEPWISE_MAX = 8 }; /* shorter segments are tried position by position */
 
 struct element {
     uint8_t kind;
-    uint8_t byte;
+    uint8_t byte; /* of KIND_LETTER: the small letter, which also matches the capital one */
     const struct glob_set *set;
 };
 
@@ -62,11 +62,7 @@ static struct element read_element(struct arena *arena, struct bytes pattern, si
         c = pattern.data[(*at)++];
     if (!nocase || glob_fold(c, true) < 'a' || glob_fold(c, true) > 'z')
         return (struct element){.kind = KIND_BYTE, .byte = (uint8_t)c};
-    struct glob_set *set = arena_alloc(arena, sizeof *set);
-    *set = (struct glob_set){{0}};
-    glob_set_add(set, (uint8_t)glob_fold(c, true));
-    glob_set_add(set, (uint8_t)(glob_fold(c, true) - 'a' + 'A'));
-    return (struct element){.kind = KIND_SET, .set = set};
+    return (struct element){.kind = KIND_LETTER, .byte = (uint8_t)glob_fold(c, true)};
 }
 
 static const char *plain_text(struct arena *arena, const struct element *elements, size_t count)
@@ -93,7 +89,9 @@ static void add_segment(struct glob *glob, const struct element *elements, size_
 struct glob *glob_new(struct arena *arena, struct bytes pattern, bool nocase)
 {
     struct glob *glob = arena_alloc(arena, sizeof *glob);
-    struct element *elements = arena_alloc(arena, (pattern.len + 1) * sizeof *elements);
+    /* between two of them is at most one star */
+    size_t most = 2 * glob_text_min(pattern, SIZE_MAX) + 1;
+    struct element *elements = arena_alloc(arena, most * sizeof *elements);
     size_t count = 0;
     size_t stars = 0;
     for (size_t at = 0; at < pattern.len;) {
@@ -121,6 +119,8 @@ static bool element_matches(const struct element *element, uint8_t byte)
     switch ((enum kind)element->kind) {
     case KIND_BYTE:
         return element->byte == byte;
+    case KIND_LETTER:
+        return element->byte == (uint8_t)glob_fold((char)byte, true);
     case KIND_SET:
         return glob_set_has(element->set, byte);
     default:
@@ -206,4 +206,31 @@ bool glob_fits(struct glob *glob, struct bytes text)
         rest.len -= used;
     }
     return true;
+}
+
+/* ---- several patterns ---- */
+
+struct globs {
+    uint32_t count;
+    struct glob *items[];
+};
+
+struct globs *globs_new(struct arena *arena, const struct bytes *patterns, uint32_t count,
+                        bool nocase)
+{
+    struct globs *globs = arena_alloc(arena, sizeof *globs + count * sizeof *globs->items);
+    globs->count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (glob_text_min(patterns[i], GLOB_NAME_MAX + 1) <= GLOB_NAME_MAX)
+            globs->items[globs->count++] = glob_new(arena, patterns[i], nocase);
+    return globs;
+}
+
+bool globs_fit(struct globs *globs, struct bytes name)
+{
+    CHECK(name.len <= GLOB_NAME_MAX);
+    for (uint32_t i = 0; i < globs->count; i++)
+        if (glob_fits(globs->items[i], name))
+            return true;
+    return false;
 }

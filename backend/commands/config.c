@@ -27,14 +27,6 @@
 
 /* ---- GET ---- */
 
-static bool matches_any_pattern(const struct call *call, const char *name)
-{
-    for (uint32_t i = 2; i < call->argc; i++)
-        if (glob_match_nocase(call->argv[i], bytes_of(name)))
-            return true;
-    return false;
-}
-
 /* The value of a parameter. The port is that of this partition; the file has the port of the first one. */
 static struct bytes parameter_value(const struct call *call, const struct parameter *parameter,
                                     char buffer[OPTION_TEXT_MAX])
@@ -53,13 +45,13 @@ static bool is_tenant(const struct call *call)
 }
 
 /* Replies the matching parameters (`reply` NULL: only counts them). */
-static int64_t get_parameters(struct call *call, struct reply *reply)
+static int64_t get_parameters(struct call *call, struct globs *patterns, struct reply *reply)
 {
     int64_t count = 0;
     char buffer[OPTION_TEXT_MAX];
     for (size_t i = 0; i < parameters_count; i++) {
         const struct parameter *parameter = &parameters[i];
-        if (!matches_any_pattern(call, parameter->name) ||
+        if (!globs_fit(patterns, bytes_of(parameter->name)) ||
             (is_tenant(call) && !parameter_is_public(parameter)))
             continue;
         count++;
@@ -73,7 +65,7 @@ static int64_t get_parameters(struct call *call, struct reply *reply)
 
 /* Replies the matching options that are not also parameters. The cluster's secret is never shown, because a proxy
  * would pass it on to its clients; tenants see none of these options. */
-static int64_t get_options(struct call *call, struct reply *reply)
+static int64_t get_options(struct call *call, struct globs *patterns, struct reply *reply)
 {
     const struct config *config = &call->partition->snapshot->config.head;
     const struct option *option;
@@ -83,7 +75,7 @@ static int64_t get_options(struct call *call, struct reply *reply)
     while (!is_tenant(call) && (option = config_next(config, BYTES("*"), &cursor))) {
         bool is_hidden = strcmp(option->key, "secret") == 0;
         if (is_hidden || parameter_find(bytes_of(option->key)) ||
-            !matches_any_pattern(call, option->key))
+            !globs_fit(patterns, bytes_of(option->key)))
             continue;
         count++;
         if (!reply)
@@ -99,9 +91,11 @@ void cmd_config_get(struct call *call)
     for (uint32_t i = 2; i < call->argc; i++)
         if (!call_pattern(call, i))
             return;
-    reply_map(&call->reply, get_parameters(call, NULL) + get_options(call, NULL));
-    get_parameters(call, &call->reply);
-    get_options(call, &call->reply);
+    struct globs *patterns = globs_new(call->arena, call->argv + 2, call->argc - 2, true);
+    reply_map(&call->reply,
+              get_parameters(call, patterns, NULL) + get_options(call, patterns, NULL));
+    get_parameters(call, patterns, &call->reply);
+    get_options(call, patterns, &call->reply);
 }
 
 /* ---- SET ---- */

@@ -402,22 +402,22 @@ static void reply_library(struct reply *reply, const struct library *library, bo
     reply_bulk(reply, (struct bytes){library->code, library->code_len});
 }
 
-/* Parses the options of FUNCTION LIST; false: an error was replied. */
-static bool read_list(struct call *call, struct bytes *pattern, bool *with_code)
+/* Parses the options of FUNCTION LIST; false: an error was replied. `pattern`: NULL if there is none. */
+static bool read_list(struct call *call, struct glob **pattern, bool *with_code)
 {
-    *pattern = (struct bytes){NULL, 0};
+    *pattern = NULL;
     *with_code = false;
     for (uint32_t i = 2; i < call->argc; i++) {
         if (!*with_code && bytes_is(call->argv[i], "withcode")) {
             *with_code = true;
-        } else if (!pattern->data && bytes_is(call->argv[i], "libraryname")) {
+        } else if (!*pattern && bytes_is(call->argv[i], "libraryname")) {
             if (i + 1 == call->argc) {
                 call_error_text(call, "ERR library name argument was not given");
                 return false;
             }
             if (!call_pattern(call, ++i))
                 return false;
-            *pattern = call->argv[i];
+            *pattern = glob_new(call->arena, call->argv[i], false);
         } else {
             call_errorf(call, "ERR Unknown argument %.*s", (int)call->argv[i].len,
                         call->argv[i].data);
@@ -427,14 +427,14 @@ static bool read_list(struct call *call, struct bytes *pattern, bool *with_code)
     return true;
 }
 
-static bool library_matches(const struct library *library, struct bytes pattern)
+static bool library_matches(const struct library *library, struct glob *pattern)
 {
-    return !pattern.data || glob_match(pattern, bytes_of(library->name));
+    return !pattern || glob_fits(pattern, bytes_of(library->name));
 }
 
 void cmd_function_list(struct call *call)
 {
-    struct bytes pattern;
+    struct glob *pattern;
     bool with_code;
     int64_t count = 0;
     if (!read_list(call, &pattern, &with_code))

@@ -187,11 +187,12 @@ static void list_channels(struct call *call, enum channel_kind kind)
     }
     if (call->argc == 3 && !call_pattern(call, 2))
         return;
+    struct glob *pattern = call->argc == 3 ? glob_new(call->arena, call->argv[2], false) : NULL;
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1)
             reply_array(&call->reply, count);
         for (const struct topic *topic = NULL; (topic = topic_next(set, topic));) {
-            if (call->argc == 3 && !glob_match(call->argv[2], topic_name(topic)))
+            if (pattern && !glob_fits(pattern, topic_name(topic)))
                 continue;
             count++;
             if (pass == 1)

@@ -46,28 +46,14 @@ static bool is_own(const struct client *client, struct bytes name)
 
 /* ---- GET ---- */
 
-struct patterns {
-    const struct bytes *items;
-    uint32_t count;
-};
-
-static bool matches_patterns(const struct patterns *patterns, const char *name)
-{
-    for (uint32_t i = 0; i < patterns->count; i++)
-        if (glob_match_nocase(patterns->items[i], bytes_of(name)))
-            return true;
-    return false;
-}
-
 /* Adds the matching parameters of endpoint_config.h; returns the number of pairs. */
-static int64_t write_endpoint(struct client *client, struct reply *pairs,
-                              const struct patterns *patterns)
+static int64_t write_endpoint(struct client *client, struct reply *pairs, struct globs *patterns)
 {
     int64_t found = 0;
     size_t cursor = 0;
     const char *name;
     while ((name = endpoint_name_next(&cursor))) {
-        if (!matches_patterns(patterns, name))
+        if (!globs_fit(patterns, bytes_of(name)))
             continue;
         struct out value;
         out_init(&value);
@@ -82,15 +68,14 @@ static int64_t write_endpoint(struct client *client, struct reply *pairs,
 }
 
 /* Adds the matching options of the proxy that endpoint_config.h does not cover; returns the number of pairs. */
-static int64_t write_own(struct client *client, struct reply *pairs,
-                         const struct patterns *patterns)
+static int64_t write_own(struct client *client, struct reply *pairs, struct globs *patterns)
 {
     const struct config *config = &client->worker->snapshot->config.head;
     int64_t found = 0;
     size_t cursor = 0;
     const struct option *option;
     while ((option = config_next(config, BYTES("*"), &cursor))) {
-        if (endpoint_has(bytes_of(option->key)) || !matches_patterns(patterns, option->key))
+        if (endpoint_has(bytes_of(option->key)) || !globs_fit(patterns, bytes_of(option->key)))
             continue;
         char buffer[OPTION_TEXT_MAX];
         struct bytes text = config_get(config, option, buffer);
@@ -101,15 +86,27 @@ static int64_t write_own(struct client *client, struct reply *pairs,
     return found;
 }
 
+/* Adds what the proxy itself has; returns the number of pairs. */
+static int64_t write_proxys(struct client *client, const struct request *request,
+                            struct reply *pairs)
+{
+    struct arena arena;
+    arena_init(&arena);
+    struct globs *patterns =
+        globs_new(&arena, request_argv(request) + 2, request_argc(request) - 2, true);
+    int64_t found = write_endpoint(client, pairs, patterns) + write_own(client, pairs, patterns);
+    arena_fini(&arena);
+    return found;
+}
+
 static void get_done(struct client *client, struct request *request, struct reply *reply)
 {
-    const struct patterns patterns = {request_argv(request) + 2, request_argc(request) - 2};
     struct out out;
     struct reply pairs = {.out = &out, .resp = reply->resp};
     int64_t found = 0;
     out_init(&out);
     if (!is_tenant(client))
-        found = write_endpoint(client, &pairs, &patterns) + write_own(client, &pairs, &patterns);
+        found = write_proxys(client, request, &pairs);
     int64_t shared =
         shards_config_write(client, request, is_tenant(client) ? NULL : is_own, reply, &pairs);
     if (shared < 0) {

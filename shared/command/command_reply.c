@@ -289,6 +289,7 @@ struct filter {
     uint32_t acl; /* 0: any */
     bool has_pattern;
     struct bytes pattern;
+    struct globs *globs; /* of the pattern */
 };
 
 static uint32_t find_category(struct bytes name)
@@ -329,8 +330,20 @@ static bool filter_passes(const struct filter *filter, const struct command *com
         return false;
     if (filter->acl && !(command->acl & filter->acl))
         return false;
-    return !filter->has_pattern ||
-           glob_match_nocase(filter->pattern, bytes_of(command_full_name(command)));
+    return !filter->globs || globs_fit(filter->globs, bytes_of(command_full_name(command)));
+}
+
+static void write_selected(struct reply *reply, const struct filter *filter)
+{
+    int64_t count = 0;
+    for (int id = 1; id < COMMAND_COUNT; id++)
+        count += filter_passes(filter, command_of((enum command_id)id));
+    reply_array(reply, count);
+    for (int id = 1; id < COMMAND_COUNT; id++) {
+        const struct command *command = command_of((enum command_id)id);
+        if (filter_passes(filter, command))
+            reply_bulk_text(reply, command_full_name(command));
+    }
 }
 
 void command_reply_list(struct reply *reply, const struct bytes *argv, uint32_t argc)
@@ -345,15 +358,12 @@ void command_reply_list(struct reply *reply, const struct bytes *argv, uint32_t 
         reply_errorf(reply, "ERR pattern is longer than %d bytes", GLOB_PATTERN_MAX);
         return;
     }
-    int64_t count = 0;
-    for (int id = 1; id < COMMAND_COUNT; id++)
-        count += filter_passes(&filter, command_of((enum command_id)id));
-    reply_array(reply, count);
-    for (int id = 1; id < COMMAND_COUNT; id++) {
-        const struct command *command = command_of((enum command_id)id);
-        if (filter_passes(&filter, command))
-            reply_bulk_text(reply, command_full_name(command));
-    }
+    struct arena arena;
+    arena_init(&arena);
+    if (filter.has_pattern)
+        filter.globs = globs_new(&arena, &filter.pattern, 1, true);
+    write_selected(reply, &filter);
+    arena_fini(&arena);
 }
 
 /* --- GETKEYS ---------------------------------------------------------------------------------- */

@@ -19,15 +19,20 @@ static bool guarded(bool (*match)(struct bytes, struct bytes), struct bytes patt
 }
 
 /* The same match with a pattern that is compiled first. */
-static bool fits(struct bytes pattern, struct bytes text)
+static bool fits_as(struct bytes pattern, struct bytes text, bool nocase)
 {
     struct arena arena;
     arena_init(&arena);
-    struct glob *glob = glob_new(&arena, pattern, false);
+    struct glob *glob = glob_new(&arena, pattern, nocase);
     bool result = glob_fits(glob, text);
     ck_assert(glob_fits(glob, text) == result);
     arena_fini(&arena);
     return result;
+}
+
+static bool fits(struct bytes pattern, struct bytes text)
+{
+    return fits_as(pattern, text, false);
 }
 
 static void yes(const char *pattern, const char *text)
@@ -158,6 +163,37 @@ START_TEST(a_pattern_is_literal_without_special_bytes)
 }
 END_TEST
 
+START_TEST(a_pattern_has_a_shortest_text)
+{
+    ck_assert_uint_eq(glob_text_min(BYTES(""), SIZE_MAX), 0);
+    ck_assert_uint_eq(glob_text_min(BYTES("***"), SIZE_MAX), 0);
+    ck_assert_uint_eq(glob_text_min(BYTES("a*?[^]x]**\\*[abc"), SIZE_MAX), 7);
+    ck_assert_uint_eq(glob_text_min(BYTES("abcdef"), 3), 3);
+}
+END_TEST
+
+/* Names are matched with each pattern that a client sends: the pattern is read once, and no further than a name is long. */
+START_TEST(long_patterns_cost_little_for_many_names)
+{
+    enum { LENGTH = 8 << 20, NAMES = 100000 };
+    struct arena arena;
+    arena_init(&arena);
+    char *text = malloc(LENGTH);
+    memset(text, 'a', LENGTH);
+    struct bytes patterns[] = {{text, LENGTH}, BYTES("*b?"), {text, 20}};
+    struct globs *globs = globs_new(&arena, patterns, 3, true);
+    ck_assert_uint_lt(arena.bytes, 1 << 16);
+    for (int i = 0; i < NAMES; i++) {
+        ck_assert(globs_fit(globs, BYTES("xxBx")));
+        ck_assert(!globs_fit(globs, BYTES("xxxx")));
+        ck_assert(!glob_match_nocase(patterns[0], BYTES("aaaa")));
+    }
+    ck_assert(globs_fit(globs, (struct bytes){text, 20}));
+    free(text);
+    arena_fini(&arena);
+}
+END_TEST
+
 START_TEST(many_stars_against_a_long_text_stay_cheap)
 {
     static char text[20001];
@@ -197,8 +233,10 @@ END_TEST
  * word has bits. */
 START_TEST(a_pattern_that_was_read_first_matches_the_same_texts)
 {
-    static const char *const parts[] = {"a",    "b",   "?",          "*",   "[ab]",
-                                        "[^a]", "\\b", "aaaaaaaaab", "[a-", "b]"};
+    static const char *const parts[] = {"a",    "b",     "?",          "*",      "[ab]",
+                                        "[^a]", "\\b",   "aaaaaaaaab", "[a-",    "b]",
+                                        "B",    "[@-`]", "\\A",        "[^A-B]", "[z-A\\b]"};
+    enum { PARTS = sizeof parts / sizeof *parts };
     unsigned random = 1;
     int matched = 0;
     for (int round = 0; round < 20000; round++) {
@@ -206,19 +244,24 @@ START_TEST(a_pattern_that_was_read_first_matches_the_same_texts)
         char text[200];
         for (unsigned i = 0, count = 1 + (random >> 8) % (round % 10 ? 6 : 90); i < count; i++) {
             random = random * 1103515245 + 12345;
-            (void)strcat(pattern, parts[(random >> 16) % 10]);
+            (void)strcat(pattern, parts[(random >> 16) % PARTS]);
         }
         size_t len = (random >> 10) % (round % 10 ? 12 : sizeof text);
         for (size_t i = 0; i < len; i++) {
             random = random * 1103515245 + 12345;
-            text[i] = (random >> 16) % 8 ? 'a' : 'b';
+            text[i] = (random >> 16) % 8 ? 'a' : "bAB"[(random >> 20) % 3];
         }
-        bool expected = glob_match(bytes_of(pattern), (struct bytes){text, len});
+        struct bytes whole = {text, len};
+        bool expected = glob_match(bytes_of(pattern), whole);
+        bool expected_nocase = glob_match_nocase(bytes_of(pattern), whole);
         matched += expected;
-        ck_assert_msg(fits(bytes_of(pattern), (struct bytes){text, len}) == expected, "%s ~ %.*s",
+        ck_assert_msg(fits_as(bytes_of(pattern), whole, false) == expected, "%s ~ %.*s", pattern,
+                      (int)len, text);
+        ck_assert_msg(fits_as(bytes_of(pattern), whole, true) == expected_nocase, "%s ~ %.*s",
                       pattern, (int)len, text);
+        ck_assert(!expected_nocase || glob_text_min(bytes_of(pattern), SIZE_MAX) <= len);
     }
-    ck_assert_int_gt(matched, 1000);
+    ck_assert_int_gt(matched, 500);
 }
 END_TEST
 
@@ -238,6 +281,8 @@ int main(void)
     tcase_add_test(tests, bytes_may_be_binary);
     tcase_add_test(tests, nocase_folds_ascii_letters);
     tcase_add_test(tests, a_pattern_is_literal_without_special_bytes);
+    tcase_add_test(tests, a_pattern_has_a_shortest_text);
+    tcase_add_test(tests, long_patterns_cost_little_for_many_names);
     tcase_add_test(tests, many_stars_against_a_long_text_stay_cheap);
     tcase_add_test(tests, a_hostile_pattern_costs_little_more_than_the_text);
     tcase_add_test(tests, a_pattern_that_was_read_first_matches_the_same_texts);
