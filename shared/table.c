@@ -119,6 +119,16 @@ void table_free(struct table *table)
     free(table);
 }
 
+void table_free_values(struct table *table)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    while (table && table_next(table, &cursor, &key, &value))
+        free(value);
+    table_free(table);
+}
+
 /* The entry of `key`, or the free entry where it belongs. */
 static struct entry *find_entry(const struct table *table, struct bytes key, uint64_t hash)
 {

@@ -16,6 +16,8 @@ struct table;
 struct table *table_new(void);
 /* Frees the table and its copies of keys, but not the values. NULL is allowed. */
 void table_free(struct table *table);
+/* The same, and frees the values, which come from malloc. */
+void table_free_values(struct table *table);
 /* NULL when absent. */
 void *table_get(const struct table *table, struct bytes key);
 /* Returns the replaced value, or NULL. `value` must not be NULL. */

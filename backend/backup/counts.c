@@ -48,13 +48,3 @@ void counts_write(const struct table *table, struct effects *effects)
         write_slot_counts(counts, space, &arena, effects);
     arena_fini(&arena);
 }
-
-void table_free_values(struct table *table)
-{
-    size_t cursor = 0;
-    struct bytes key;
-    void *value;
-    while (table && table_next(table, &cursor, &key, &value))
-        free(value);
-    table_free(table);
-}

@@ -17,5 +17,3 @@ struct counts {
 struct counts *counts_open(struct table *table, struct bytes space);
 /* Adds the counter rows of all namespaces. */
 void counts_write(const struct table *table, struct effects *effects);
-/* Frees a table and the values in it, which come from malloc. NULL is allowed. */
-void table_free_values(struct table *table);

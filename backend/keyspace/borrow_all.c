@@ -7,8 +7,10 @@
 #include "backend/keyspace/space.h"
 #include "shared/byte_order.h"
 #include "shared/out.h"
+#include "shared/table.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     SLOTS_BYTES = SLOT_COUNT / 8,
@@ -28,11 +30,10 @@ struct name_page {
     struct bytes rows;     /* … effects that put these rows */
 };
 
-/* The key that a shard has answered to PLACE. */
+/* The metadata row of the key that a shard has answered to PLACE. */
 struct named_place {
-    struct named_place *next;
-    uint64_t place;
-    struct bytes row_key; /* follows the struct */
+    uint32_t len; /* 0: there is none */
+    char row_key[];
 };
 
 /* Another shard that has keys of the database. */
@@ -54,8 +55,8 @@ struct borrowed_space {
     enum lock_mode asked; /* the mode of … */
     uint32_t missing;     /* … answers that have not come */
     struct borrowed_shard *shards;
-    struct named_place *places;
-    bool is_scanned; /* names were fetched page by page */
+    struct table *places; /* 8 bytes of place → struct named_place; NULL: none */
+    bool is_scanned;      /* names were fetched page by page */
 };
 
 static struct borrowed_space *find_space(const struct borrow *borrow, const struct space *space)
@@ -104,11 +105,8 @@ static void free_shards(struct borrowed_space *all)
         free(all->shards);
         all->shards = next;
     }
-    while (all->places) {
-        struct named_place *next = all->places->next;
-        free(all->places);
-        all->places = next;
-    }
+    table_free_values(all->places);
+    all->places = NULL;
 }
 
 void borrow_clear_all(struct borrow *borrow)
@@ -326,16 +324,17 @@ bool borrow_key_at(struct call *call, const struct space *space, uint64_t place,
     const struct borrowed_space *all = find_space(call->borrow, space);
     uint64_t local = place;
     char question[16];
-    for (const struct named_place *named = all->places; named; named = named->next)
-        if (named->place == place) {
-            *row_key = named->row_key;
-            return true;
-        }
+    put_le64(question, place);
+    const struct named_place *named =
+        all->places ? table_get(all->places, (struct bytes){question, sizeof place}) : NULL;
+    if (named) {
+        *row_key = (struct bytes){named->row_key, named->len};
+        return true;
+    }
     const struct borrowed_shard *shard = all->shards;
     for (; local >= shard->keys; shard = shard->next)
         local -= shard->keys;
     struct need need = need_about(call, all, NEED_PLACE, shard->slot);
-    put_le64(question, place);
     put_le64(question + 8, local);
     need.row = (struct bytes){question, sizeof question};
     borrow_need(call, &need);
@@ -380,12 +379,13 @@ static bool add_place(struct borrow *borrow, struct borrowed_space *all,
         return false;
     struct named_place *named = malloc(sizeof *named + answer.len);
     CHECK(named);
-    char *text = (char *)(named + 1);
-    named->place = get_le64(need->row.data);
-    named->row_key = bytes_copy_to(&text, answer);
-    named->next = all->places;
-    all->places = named;
-    borrow_hold(borrow, sizeof *named + answer.len);
+    named->len = (uint32_t)answer.len;
+    if (answer.len)
+        memcpy(named->row_key, answer.data, answer.len);
+    if (!all->places)
+        all->places = table_new();
+    free(table_put(all->places, (struct bytes){need->row.data, sizeof(uint64_t)}, named));
+    borrow_hold(borrow, sizeof *named + answer.len + TABLE_ENTRY_BYTES);
     return true;
 }
 
