@@ -125,13 +125,19 @@ EVAL return(ARGV) 0 *x
 EVAL return(string.rep('x',tonumber(ARGV[1]))) 0 #
 EVAL local(t)={}for(i=1,tonumber(ARGV[1]))do(t[i]=i)end 0 #
 PUBLISH channel $
+SUBSCRIBE *ch%
+PSUBSCRIBE *ch%*
+SSUBSCRIBE *ch%
+WATCH *k%
+HELLO 3 SETNAME $$
+HELLO 3 AUTH default $$
+CLIENT TRACKING ON BCAST *(PREFIX p%.)
 """.strip().splitlines()
 
-# Commands and subcommands that change what the connection is, wait, or stop or change the server itself. The others of a container are
-# tried, also those that a namespace must be refused.
-SKIPPED = set('''auth quit reset hello multi exec discard watch unwatch subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe monitor
-shutdown debug select asking readonly readwrite sync psync replconf failover slaveof replicaof save bgsave bgrewriteaof wait waitaof flushall flushdb
-swapdb migrate keepalive client|reply client|kill client|pause client|tracking client|caching client|no-evict client|no-touch'''.split())
+# Commands and subcommands that change what the connection is, or end it: each request has a connection of its own.
+OWN = set('''auth quit reset hello multi exec discard watch unwatch subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe monitor
+select asking readonly readwrite sync psync replconf client|reply client|kill client|pause client|tracking client|caching client|no-evict
+client|no-touch'''.split())
 
 
 class Growing:
@@ -139,6 +145,8 @@ class Growing:
 
     def __init__(self, line, keys):
         self.line, self.keys = line, keys
+        self.kinds = set(re.findall(r'@(\w+)', line))
+        self.is_own = not OWN.isdisjoint(names_of(line))
 
     def word(self, word, n, i):
         if word == '#':
@@ -187,7 +195,7 @@ def generic(info):
 
 DATA = {'generic': 'zset', 'string': 'string', 'list': 'list', 'set': 'set', 'hash': 'hash', 'sorted-set': 'zset', 'geo': 'geo', 'hyperloglog': 'hll', 'stream': 'stream',
         'json': 'json', 'bf': 'bloom', 'cms': 'cms', 'topk': 'topk', 'tdigest': 'tdigest'}
-VALUES = {'script': 'return(#KEYS)', 'timeout': '0.01', 'milliseconds': '1'}
+VALUES = {'script': 'return(#KEYS)', 'milliseconds': '1'}
 WAITS = ('timeout', 'milliseconds')  # they do not grow
 NUMBERS = ('integer', 'double', 'unix-time')
 EACH = {}  # for a value that differs in each copy
@@ -221,6 +229,8 @@ class Node:
             return []
         if self.kind == 'key':
             return ['@' + DATA.get(self.group, 'new')]
+        if self.name == 'timeout':
+            return ['1' if self.kind == 'integer' else '0.01']
         return ['m%' if grown is EACH and self.kind not in NUMBERS else VALUES.get(self.name, '1')]
 
     def words(self, grown, chosen):
@@ -302,10 +312,9 @@ def growing(table, docs, keys):
     lines = list(EXAMPLES)
     named = {line.split()[0].lower() for line in lines}
     for info in table:
-        is_known = not info or info[0].decode() in named | SKIPPED or info[9]
+        is_known = not info or info[0].decode() in named or info[9]
         if not is_known and b'blocking' not in info[2]:  # its last argument is how long it waits
             lines += generic(info)
     for name, doc in with_subcommands(pairs(docs)):
-        if name not in SKIPPED and name.split('|')[0] not in SKIPPED:
-            lines += documented(name, doc)
+        lines += documented(name, doc)
     return [Growing(line, keys) for line in dict.fromkeys(lines)]
