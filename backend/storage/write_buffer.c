@@ -11,13 +11,13 @@ enum {
     INDEX_DENSE = 8,    /* entries per row: with fewer, the whole index is cleared and kept */
 };
 
-static void index_add(struct write_buffer *buffer, struct row *row)
+static void index_add(struct write_buffer *buffer, const struct index_entry *entry)
 {
     size_t mask = buffer->index_cap - 1;
-    size_t i = row->hash & mask;
+    size_t i = entry->hash & mask;
     while (buffer->index[i].row)
         i = (i + 1) & mask;
-    buffer->index[i] = (struct index_entry){row->hash, row};
+    buffer->index[i] = *entry;
 }
 
 /* Makes a new index with `cap` entries. */
@@ -29,12 +29,22 @@ static void index_make(struct write_buffer *buffer, size_t cap)
     CHECK(buffer->index);
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         for (struct row *row = buffer->rows[cf].newest; row; row = row->older)
-            index_add(buffer, row);
+            index_add(buffer, &(struct index_entry){row->hash, row});
 }
 
+/* Doubles the index. An entry stays at its place or moves by the old size, so both halves are written from their beginning to their end, and
+ * no row is read. */
 static void index_grow(struct write_buffer *buffer)
 {
-    index_make(buffer, buffer->index_cap ? buffer->index_cap * 2 : INDEX_MIN);
+    struct index_entry *old = buffer->index;
+    size_t old_cap = buffer->index_cap;
+    buffer->index_cap = old_cap ? old_cap * 2 : INDEX_MIN;
+    buffer->index = calloc(buffer->index_cap, sizeof *buffer->index);
+    CHECK(buffer->index);
+    for (size_t i = 0; i < old_cap; i++)
+        if (old[i].row)
+            index_add(buffer, &old[i]);
+    free(old);
 }
 
 static int random_height(struct write_buffer *buffer)
@@ -75,7 +85,7 @@ struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, str
         index_grow(buffer);
     row = write_buffer_append(buffer, cf, key);
     row->hash = hash;
-    index_add(buffer, row);
+    index_add(buffer, &(struct index_entry){hash, row});
     return row;
 }
 

@@ -56,6 +56,7 @@ struct rows {
     struct row_group **groups; /* by collection: open addressing, at most half full */
     size_t groups_cap;         /* a power of two, or 0 */
     size_t groups_count;
+    struct row_group *latest; /* the one that was found last */
 };
 
 struct range {

@@ -1,12 +1,9 @@
 /*
  * write_buffer_apply.c - writes the rows of a buffer into RocksDB's tables, in order.
  *
- *   rows, newest first ─► (head, row) each ─► sorted by head, then by key ─► portions ─► store_apply
- *
- * Most of the cost is CPU cache misses, because rows lie in memory in the order in which they were written. So sorting
- * compares 8 bytes of each key (head) that are stored beside the row's address, and accesses rows only if heads are
- * equal. The bytes are taken from positions where keys differ: in name:000000012345 the digits after the zeroes.
+ *   rows, newest first ─► sorted (row_sort.h) ─► portions ─► store_apply
  */
+#include "backend/storage/row_sort.h"
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/error.h"
@@ -15,128 +12,18 @@
 
 enum {
     PORTION_BYTES = 64 * 1024, /* rows that are written to the tables together */
-    HEAD_BYTES = 8,
-    PLACES_MAX = 64, /* bytes of a key that are examined */
-    DIGITS = 256,
-    RADIX_MIN = 128, /* fewer rows are sorted by comparison */
-    AHEAD = 16,      /* rows that are prefetched into the CPU's caches */
+    AHEAD = 16,                /* rows that are prefetched into the CPU's caches */
 };
-
-/* A row with distinguishing bytes of its key as a big-endian number; zeroes after a short key. */
-struct sorted {
-    uint64_t head;
-    const struct row *row;
-};
-
-static int compare_rows(const void *a, const void *b)
-{
-    const struct sorted *one = a;
-    const struct sorted *other = b;
-    if (one->head != other->head)
-        return one->head < other->head ? -1 : 1;
-    return bytes_compare(one->row->key, other->row->key);
-}
-
-static size_t digit_of(uint64_t head, int byte)
-{
-    return head >> (8 * byte) & (DIGITS - 1);
-}
-
-/* Radix sort by head, from the lowest byte on; bytes that are equal in all heads are skipped. Both arrays have `count`
- * entries; returns the one with the result. */
-static struct sorted *sort_by_head(struct sorted *from, struct sorted *to, size_t count)
-{
-    size_t places[HEAD_BYTES][DIGITS] = {0};
-    for (size_t i = 0; i < count; i++)
-        for (int byte = 0; byte < HEAD_BYTES; byte++)
-            places[byte][digit_of(from[i].head, byte)]++;
-    for (int byte = 0; byte < HEAD_BYTES; byte++) {
-        size_t *place = places[byte];
-        if (place[digit_of(from[0].head, byte)] == count)
-            continue;
-        for (size_t digit = 0, begin = 0; digit < DIGITS; digit++) {
-            size_t has = place[digit];
-            place[digit] = begin;
-            begin += has;
-        }
-        for (size_t i = 0; i < count; i++)
-            to[place[digit_of(from[i].head, byte)]++] = from[i];
-        struct sorted *next = from;
-        from = to;
-        to = next;
-    }
-    return from;
-}
-
-/* Sorts rows with equal heads by their keys. */
-static void sort_equal_heads(struct sorted *sorted, size_t count)
-{
-    for (size_t i = 0, end; i < count; i = end) {
-        end = i + 1;
-        while (end < count && sorted[end].head == sorted[i].head)
-            end++;
-        if (end - i > 1)
-            qsort(sorted + i, end - i, sizeof *sorted, compare_rows);
-    }
-}
-
-/* Positions at which keys differ. */
-struct places {
-    uint8_t at[HEAD_BYTES]; /* the first positions that differ */
-    int count;
-};
-
-/* Adds the positions at which two keys differ. Keys of different lengths differ at the positions after the shorter
- * one. */
-static void note_differences(uint8_t differs[PLACES_MAX], struct bytes a, struct bytes b)
-{
-    size_t both = a.len < b.len ? a.len : b.len;
-    size_t either = a.len < b.len ? b.len : a.len;
-    for (size_t i = 0; i < both && i < PLACES_MAX; i++)
-        differs[i] |= (uint8_t)(a.data[i] ^ b.data[i]);
-    for (size_t i = both; i < either && i < PLACES_MAX; i++)
-        differs[i] = 1;
-}
-
-static struct places places_of(const struct rows *rows)
-{
-    uint8_t differs[PLACES_MAX] = {0};
-    struct places places = {.count = 0};
-    for (const struct row *row = rows->newest; row; row = row->older)
-        note_differences(differs, rows->newest->key, row->key);
-    for (int i = 0; i < PLACES_MAX && places.count < HEAD_BYTES; i++)
-        if (differs[i])
-            places.at[places.count++] = (uint8_t)i;
-    return places;
-}
-
-/* A number with the order of the keys; different keys may have equal heads. */
-static uint64_t head_of(struct bytes key, const struct places *places)
-{
-    uint64_t head = 0;
-    for (int i = 0; i < places->count; i++) {
-        size_t at = places->at[i];
-        head = head << 8 | (at < key.len ? (uint8_t)key.data[at] : 0);
-    }
-    return head;
-}
 
 /* Sorts the rows of a column family that are not ABSENT; `room` is for twice as many. Returns where the result begins
  * in it. */
-static struct sorted *sort_rows(const struct rows *rows, struct sorted *room, size_t *count)
+static struct sorted_row *sort_rows(const struct rows *rows, struct sorted_row *room, size_t *count)
 {
-    const struct places places = places_of(rows);
     *count = 0;
-    for (const struct row *row = rows->newest; row; row = row->older)
+    for (struct row *row = rows->newest; row; row = row->older)
         if (row->state != ROW_ABSENT)
-            room[(*count)++] = (struct sorted){head_of(row->key, &places), row};
-    if (*count < RADIX_MIN) {
-        qsort(room, *count, sizeof *room, compare_rows);
-        return room;
-    }
-    struct sorted *sorted = sort_by_head(room, room + *count, *count);
-    sort_equal_heads(sorted, *count);
-    return sorted;
+            room[(*count)++].row = row;
+    return row_sort(room, *count);
 }
 
 /* The store and the batch to which a buffer is written. */
@@ -157,7 +44,7 @@ static int apply_portion(const struct target *to)
 }
 
 /* Prefetches the row that is AHEAD rows later, and the bytes of the row half as far, which is in the cache by then. */
-static void prefetch_rows(const struct sorted *sorted, size_t i, size_t count)
+static void prefetch_rows(const struct sorted_row *sorted, size_t i, size_t count)
 {
     if (i + AHEAD >= count)
         return;
@@ -169,10 +56,10 @@ static void prefetch_rows(const struct sorted *sorted, size_t i, size_t count)
 
 static int apply_rows(const struct rows *rows, enum cf cf, const struct target *to)
 {
-    struct sorted *room = malloc((2 * rows->count + 1) * sizeof *room);
+    struct sorted_row *room = malloc((2 * rows->count + 1) * sizeof *room);
     CHECK(room);
     size_t count;
-    const struct sorted *sorted = sort_rows(rows, room, &count);
+    const struct sorted_row *sorted = sort_rows(rows, room, &count);
     int err = OK;
     for (size_t i = 0; i < count && err == OK; i++) {
         const struct row *row = sorted[i].row;

@@ -13,11 +13,16 @@
  * links only, so an iterator over a group goes on in the list.
  */
 #include "backend/format/encoding.h"
+#include "backend/storage/row_sort.h"
 #include "backend/storage/write_buffer.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
 
 enum {
     GROUPS_MIN = 64,    /* initial size of the table of groups */
     UNSORTED_MAX = 256, /* more unsorted rows are sorted, so that no iteration has to sort many */
+    FEW_ROWS = 64,      /* so many are sorted in memory of the stack */
 };
 
 /* Rows of one collection. A row that has no collection's key is a group of its own. */
@@ -27,6 +32,7 @@ struct row_group {
     struct row *unsorted; /* linked by next[0] */
     size_t unsorted_count;
     struct row_list sorted;
+    struct row_group *next_full; /* while rows are placed: the next one with many unsorted rows */
 };
 
 /* ---- skip lists ---- */
@@ -47,39 +53,64 @@ struct row *rows_before(const struct row_list *list, struct bytes key, bool or_e
     return found;
 }
 
-/* The links of the last row with key < `key` on each level. Returns the first row with key >= `key`. */
-static struct row *list_search(const struct row_list *list, struct bytes key,
-                               struct row **before[WRITE_BUFFER_HEIGHT_MAX])
+struct row *rows_at_or_after(const struct row_list *list, struct bytes key)
 {
     struct row **links = list->head;
-    for (int level = list->height - 1; level >= 0; level--) {
+    for (int level = list->height - 1; level >= 0; level--)
         while (links[level] && bytes_compare(links[level]->key, key) < 0)
             links = links[level]->next;
-        before[level] = links;
-    }
     return list->height ? links[0] : NULL;
 }
 
-struct row *rows_at_or_after(const struct row_list *list, struct bytes key)
-{
+/* A position in a skip list: the links of the last row before it, on each level of the list. */
+struct finger {
     struct row **before[WRITE_BUFFER_HEIGHT_MAX];
-    return list_search(list, key, before);
+};
+
+/* Moves the finger forwards to the place of the row. It climbs only as far as the rows on the way are higher, so a row that is near costs
+ * little, and one behind all others nearly nothing. */
+static void finger_move(const struct row_list *list, struct finger *finger, const struct row *row)
+{
+    int level = 0;
+    for (; level < list->height; level++) {
+        const struct row *next = finger->before[level][level];
+        if (!next || bytes_compare(next->key, row->key) >= 0)
+            break;
+    }
+    struct row **links = level ? finger->before[level - 1] : NULL;
+    while (--level >= 0) {
+        while (links[level] && bytes_compare(links[level]->key, row->key) < 0)
+            links = links[level]->next;
+        finger->before[level] = links;
+    }
 }
 
-static void list_insert(struct write_buffer *buffer, struct row_list *list, struct row *row)
+/* Adds the row behind the finger, which is then at the row. */
+static void list_insert(struct row_list *list, struct finger *finger, struct row *row)
 {
-    struct row **before[WRITE_BUFFER_HEIGHT_MAX];
+    finger_move(list, finger, row);
+    for (; list->height < row->height; list->height++)
+        finger->before[list->height] = list->head;
+    for (int level = 0; level < row->height; level++) {
+        row->next[level] = finger->before[level][level];
+        finger->before[level][level] = row;
+        finger->before[level] = row->next;
+    }
+}
+
+/* Adds rows, which are sorted. */
+static void list_add(struct write_buffer *buffer, struct row_list *list,
+                     const struct sorted_row *rows, size_t count)
+{
+    struct finger finger;
     if (!list->head) {
         size_t size = WRITE_BUFFER_HEIGHT_MAX * sizeof(struct row *);
         list->head = memset(arena_alloc(&buffer->arena, size), 0, size);
     }
-    (void)list_search(list, row->key, before);
-    for (; list->height < row->height; list->height++)
-        before[list->height] = list->head;
-    for (int level = 0; level < row->height; level++) {
-        row->next[level] = before[level][level];
-        before[level][level] = row;
-    }
+    for (int level = 0; level < list->height; level++)
+        finger.before[level] = list->head;
+    for (size_t i = 0; i < count; i++)
+        list_insert(list, &finger, rows[i].row);
 }
 
 /* ---- groups ---- */
@@ -112,6 +143,8 @@ static struct row_group *group_open(struct write_buffer *buffer, struct rows *ro
     struct bytes prefix;
     if (!decode_collection_prefix(key, &prefix))
         prefix = key;
+    if (rows->latest && bytes_equal(rows->latest->prefix, prefix))
+        return rows->latest;
     if (rows->groups_count * 2 >= rows->groups_cap)
         groups_grow(buffer, rows);
     uint64_t hash = hash_bytes(prefix);
@@ -121,29 +154,46 @@ static struct row_group *group_open(struct write_buffer *buffer, struct rows *ro
         **slot = (struct row_group){.prefix = prefix, .hash = hash};
         rows->groups_count++;
     }
+    rows->latest = *slot;
     return *slot;
+}
+
+/* Room for sorting `count` rows; `few` is room for FEW_ROWS. To be given back. */
+static struct sorted_row *sort_room(struct sorted_row *few, size_t count)
+{
+    struct sorted_row *room = count <= FEW_ROWS ? few : malloc(2 * count * sizeof *room);
+    CHECK(room);
+    return room;
+}
+
+static void give_room_back(struct sorted_row *room, const struct sorted_row *few)
+{
+    if (room != few)
+        free(room);
 }
 
 static void group_sort(struct write_buffer *buffer, struct row_group *group)
 {
-    struct row *next;
-    for (struct row *row = group->unsorted; row; row = next) {
-        next = row->next[0];
-        list_insert(buffer, &group->sorted, row);
-    }
+    struct sorted_row few[2 * FEW_ROWS];
+    size_t count = 0;
+    if (!group->unsorted)
+        return;
+    struct sorted_row *room = sort_room(few, group->unsorted_count);
+    for (struct row *row = group->unsorted; row; row = row->next[0])
+        room[count++].row = row;
+    list_add(buffer, &group->sorted, row_sort(room, count), count);
+    give_room_back(room, few);
     group->unsorted = NULL;
     group->unsorted_count = 0;
 }
 
 /* Adds a row to its group. It is sorted later, with others: that reads the group's rows, which lie in different cache lines, once
- * and not for each new row. */
-static void group_add(struct write_buffer *buffer, struct rows *rows, struct row *row)
+ * and not for each new row. True: from now on the group has too many rows that are not sorted. */
+static bool group_add(struct row_group *group, struct row *row)
 {
-    struct row_group *group = group_open(buffer, rows, row->key);
     row->next[0] = group->unsorted;
     group->unsorted = row;
-    if (++group->unsorted_count > UNSORTED_MAX)
-        group_sort(buffer, group);
+    return ++group->unsorted_count == UNSORTED_MAX + 1;
 }
 
 /* ---- column families ---- */
@@ -157,14 +207,45 @@ static bool is_in_collection(struct bytes lower, struct bytes upper, struct byte
     return is_part || is_prefix_end(*prefix, upper);
 }
 
+/* Adds the rows that are newer than rows->placed to the list of all. */
+static void place_in_all(struct write_buffer *buffer, struct rows *rows)
+{
+    struct sorted_row few[2 * FEW_ROWS];
+    size_t count = 0;
+    for (const struct row *row = rows->newest; row != rows->placed; row = row->older)
+        count++;
+    struct sorted_row *room = sort_room(few, count);
+    count = 0;
+    for (struct row *row = rows->newest; row != rows->placed; row = row->older)
+        room[count++].row = row;
+    list_add(buffer, &rows->all, row_sort(room, count), count);
+    give_room_back(room, few);
+}
+
+/* Adds them to their groups. */
+static void place_in_groups(struct write_buffer *buffer, struct rows *rows)
+{
+    struct row_group *full = NULL;
+    for (struct row *row = rows->newest; row != rows->placed; row = row->older) {
+        struct row_group *group = group_open(buffer, rows, row->key);
+        if (!group_add(group, row))
+            continue;
+        group->next_full = full;
+        full = group;
+    }
+    for (; full; full = full->next_full)
+        group_sort(buffer, full);
+}
+
 void write_buffer_place(struct write_buffer *buffer, enum cf cf)
 {
     struct rows *rows = &buffer->rows[cf];
-    for (struct row *row = rows->newest; row != rows->placed; row = row->older)
-        if (rows->is_whole)
-            list_insert(buffer, &rows->all, row);
-        else
-            group_add(buffer, rows, row);
+    if (rows->newest == rows->placed)
+        return;
+    if (rows->is_whole)
+        place_in_all(buffer, rows);
+    else
+        place_in_groups(buffer, rows);
     rows->placed = rows->newest;
 }
 

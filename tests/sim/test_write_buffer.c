@@ -1,7 +1,8 @@
 /*
  * test_write_buffer.c - write buffers of any size and shape of keys are applied to the tables completely and in order
  * (store_apply of store_mem.c checks the order), and an emptied buffer keeps no row. Iterations over a collection, a part of
- * one, or several of them pass over the same rows as a sorted array, also when rows are added between them.
+ * one, or several of them pass over the same rows as a sorted array, also when rows are added between them: few, or many at once in
+ * rising, falling or random order.
  */
 #include "backend/format/encoding.h"
 #include "backend/storage/write_buffer.h"
@@ -221,6 +222,32 @@ static void play_order(bool has_wide)
     arena_reset(&model.arena);
 }
 
+/* Key number i of two collections, in turns or one after the other. */
+static struct bytes nth_key(uint64_t i, bool is_mixed)
+{
+    char sub[16];
+    size_t collection = is_mixed ? i % 2 : i >= ORDERED_MAX / 2;
+    size_t len = (size_t)snprintf(sub, sizeof sub, "%08" PRIu64, i);
+    return encode_sub_key(&model.arena, model.prefixes[collection], (struct bytes){sub, len});
+}
+
+/* Many rows come between two iterations. `step`: how the number of the key changes from row to row, modulo ORDERED_MAX. */
+static void play_many(uint64_t step, bool is_mixed, bool has_wide)
+{
+    enum { AT_ONCE = 400 };
+    make_prefixes();
+    for (uint64_t n = 0, i = any(ORDERED_MAX); n < ORDERED_MAX; n++, i = (i + step) % ORDERED_MAX) {
+        add_key(nth_key(i, is_mixed));
+        if (n % AT_ONCE == AT_ONCE - 1 && any(2))
+            write_buffer_place(&buffer, CF_DATA);
+        if (n % AT_ONCE == AT_ONCE - 1 || n + 1 == ORDERED_MAX)
+            check_any_range(has_wide && any(2));
+    }
+    write_buffer_reset(&buffer);
+    model.count = 0;
+    arena_reset(&model.arena);
+}
+
 int main(void)
 {
     char error[256] = "";
@@ -238,6 +265,11 @@ int main(void)
             play(shape, sizes[any(sizeof sizes / sizeof *sizes)]);
     for (int round = 0; round < rounds; round++)
         play_order(round % 2);
+    for (int round = 0; round < rounds; round++) {
+        play_many(1, round % 2, round % 4 >= 2);
+        play_many(ORDERED_MAX - 1, round % 2, round % 4 >= 2);
+        play_many(997, round % 2, round % 4 >= 2);
+    }
     arena_fini(&model.arena);
     write_buffer_fini(&buffer);
     store_batch_free(batch);
