@@ -229,9 +229,10 @@ void cmd_persist(struct call *call)
 
 enum { COPY_CHUNK = 1024 }; /* rows per iterator, which reads them before they are written */
 
-/* Copies up to COPY_CHUNK rows after *last (data NULL: from the start). True: there may be more rows. */
+/* Copies up to COPY_CHUNK rows after *last (data NULL: from the start), by way of `arena`. *last is in the arena afterwards. True: there may
+ * be more rows. */
 static bool copy_chunk(struct call *call, struct entry *from, struct entry *to, enum cf cf,
-                       struct bytes *last)
+                       struct arena *arena, struct bytes *last)
 {
     struct bytes subs[COPY_CHUNK];
     struct bytes values[COPY_CHUNK];
@@ -242,8 +243,8 @@ static bool copy_chunk(struct call *call, struct entry *from, struct entry *to, 
     while (count < COPY_CHUNK && sub_iter_next(&it)) {
         if (behind.data && bytes_equal(it.sub, behind))
             continue;
-        subs[count] = arena_copy(call->arena, it.sub);
-        values[count++] = arena_copy(call->arena, it.value);
+        subs[count] = arena_copy(arena, it.sub);
+        values[count++] = arena_copy(arena, it.value);
     }
     if (!sub_iter_fini(&it))
         return false;
@@ -252,6 +253,29 @@ static bool copy_chunk(struct call *call, struct entry *from, struct entry *to, 
     if (count)
         *last = subs[count - 1];
     return count == COPY_CHUNK;
+}
+
+/* Copies all rows of a column family. A chunk's memory is used again for the chunk after the next one, which begins behind the last row of
+ * the chunk between. */
+static void copy_family(struct call *call, struct entry *from, struct entry *to, enum cf cf)
+{
+    struct arena arenas[2];
+    struct bytes last = NONE;
+    bool has_more = true;
+    (void)entry_prefix(call, from); /* before the mark: the entries keep them */
+    (void)entry_prefix(call, to);
+    for (int i = 0; i < 2; i++) {
+        arena_init(&arenas[i]);
+        arenas[i].meter = call->arena->meter;
+    }
+    for (unsigned i = 0; has_more; i ^= 1) {
+        struct call_mark mark = keyspace_mark(call);
+        arena_reset(&arenas[i]);
+        has_more = copy_chunk(call, from, to, cf, &arenas[i], &last);
+        keyspace_release(call, &mark);
+    }
+    arena_fini(&arenas[0]);
+    arena_fini(&arenas[1]);
 }
 
 /* Makes `to` a copy of `from`, including its TTL. False: the store failed. */
@@ -267,11 +291,8 @@ static bool entry_copy(struct call *call, struct entry *from, struct entry *to)
     meta.version = to->meta.version;
     to->meta = meta;
     from->hides_fields = false; /* fields that are due are copied with their TTLs */
-    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
-        struct bytes last = NONE;
-        while (copy_chunk(call, from, to, ROWS[i], &last))
-            continue;
-    }
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0] && !call->failed; i++)
+        copy_family(call, from, to, ROWS[i]);
     if (!call->failed)
         entry_save(call, to);
     return !call->failed;

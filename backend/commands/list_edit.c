@@ -9,7 +9,7 @@
 #include "backend/session/notify.h"
 #include "shared/number.h"
 
-enum { PIECE_ROWS = 256 };
+enum { PIECE_ROWS = 1024 };
 
 /* Opens an iterator at a row; reversed: towards the head. */
 static void iter_from(struct call *call, struct entry *entry, uint64_t row, bool is_reverse,
@@ -156,15 +156,16 @@ struct shift {
     size_t holes_seen;
 };
 
-/* Reads `count` (<= PIECE_ROWS) elements into the arena. False: an error was replied. */
+/* Reads `count` (<= PIECE_ROWS) elements into the arena: values[0] is that of row shift->from. The iterator goes towards the tail in any
+ * case, because the other direction costs more. False: an error was replied. */
 static bool read_shift_piece(struct call *call, struct entry *entry, const struct shift *shift,
                              struct arena *arena, struct bytes values[PIECE_ROWS], uint64_t count)
 {
     struct sub_iter it;
     uint64_t got = 0;
-    iter_from(call, entry, shift->from, shift->is_reverse, &it);
+    iter_from(call, entry, shift->is_reverse ? shift->from - (count - 1) : shift->from, false, &it);
     for (; got < count && sub_iter_next(&it); got++)
-        values[got] = arena_copy(arena, it.value);
+        values[shift->is_reverse ? count - 1 - got : got] = arena_copy(arena, it.value);
     if (!sub_iter_fini(&it))
         return false;
     if (got < count)
@@ -193,13 +194,16 @@ static bool shift_rows(struct call *call, struct entry *entry, struct shift *shi
     struct bytes values[PIECE_ROWS];
     struct arena arena;
     bool good = true;
+    (void)entry_prefix(call, entry); /* before the mark: the entry keeps it */
     arena_init(&arena);
     arena.meter = call->arena->meter;
     while (good && shift->left > 0) {
         uint64_t count = shift->left < PIECE_ROWS ? shift->left : PIECE_ROWS;
+        struct call_mark mark = keyspace_mark(call);
         good = read_shift_piece(call, entry, shift, &arena, values, count);
         if (good)
             write_piece(call, entry, shift, values, count);
+        keyspace_release(call, &mark);
         arena_reset(&arena);
     }
     arena_fini(&arena);
