@@ -128,48 +128,77 @@ static bool subtract(struct call *call, struct sources *sources, struct members 
 
 /* ---- unions ---- */
 
-/* An iterator over a set; `live` while it has a current member. */
-struct source_iter {
-    struct sub_iter it;
-    bool live;
+/* Iterators over the sets, in a heap by their current members: that of heap[0] is the smallest. An iterator that has ended is not in it. */
+struct merge {
+    struct sub_iter **heap;
+    uint32_t count;
 };
 
-/* Adds the smallest current member, and advances all iterators that are at this member. False: all have ended. */
-static bool union_step(struct call *call, struct source_iter *iters, uint32_t count,
-                       struct members *members)
+/* Moves the iterator at `at` down to its place, after it has moved on. */
+static void merge_sift(struct merge *merge, uint32_t at)
 {
-    const struct source_iter *least = NULL;
-    for (uint32_t i = 0; i < count; i++)
-        if (iters[i].live && (!least || bytes_compare(iters[i].it.sub, least->it.sub) < 0))
-            least = &iters[i];
-    if (!least)
-        return false;
-    if (!call_goes_on(call, count * 2))
-        return false;
-    members_add(call, members, least->it.sub);
-    struct bytes member = members->items[members->count - 1];
-    for (uint32_t i = 0; i < count; i++)
-        if (iters[i].live && bytes_equal(iters[i].it.sub, member))
-            iters[i].live = sub_iter_next(&iters[i].it);
-    return true;
+    struct sub_iter *moved = merge->heap[at];
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= merge->count)
+            break;
+        if (child + 1 < merge->count &&
+            bytes_compare(merge->heap[child + 1]->sub, merge->heap[child]->sub) < 0)
+            child++;
+        if (bytes_compare(moved->sub, merge->heap[child]->sub) <= 0)
+            break;
+        merge->heap[at] = merge->heap[child];
+        at = child;
+    }
+    merge->heap[at] = moved;
 }
+
+static void merge_init(struct merge *merge)
+{
+    for (uint32_t i = merge->count / 2; i-- > 0;)
+        merge_sift(merge, i);
+}
+
+/* Moves the iterator with the smallest member on. */
+static void merge_advance(struct merge *merge)
+{
+    if (!sub_iter_next(merge->heap[0]))
+        merge->heap[0] = merge->heap[--merge->count];
+    if (merge->count)
+        merge_sift(merge, 0);
+}
+
+/* Adds the smallest member, and moves all iterators that are at it on. */
+static void merge_step(struct call *call, struct merge *merge, struct members *members)
+{
+    members_add(call, members, merge->heap[0]->sub);
+    struct bytes member = members->items[members->count - 1];
+    while (merge->count && bytes_equal(merge->heap[0]->sub, member))
+        merge_advance(merge);
+}
+
+enum { MERGE_WORK = 4 };
 
 static bool unite(struct call *call, struct sources *sources, struct members *members)
 {
-    struct source_iter *iters = arena_alloc(call->arena, sources->count * sizeof *iters);
+    struct sub_iter *iters = arena_alloc(call->arena, sources->count * sizeof *iters);
+    struct merge merge = {.heap =
+                              arena_alloc(call->arena, sources->count * sizeof(struct sub_iter *))};
     uint32_t count = 0;
     bool good = true;
     for (uint32_t i = 0; i < sources->count; i++) {
         if (!sources->entries[i].exists)
             continue;
-        sub_iter_init(call, &sources->entries[i], CF_DATA, NOTHING, &iters[count].it);
-        iters[count].live = sub_iter_next(&iters[count].it);
-        count++;
+        struct sub_iter *it = &iters[count++];
+        sub_iter_init(call, &sources->entries[i], CF_DATA, NOTHING, it);
+        if (sub_iter_next(it))
+            merge.heap[merge.count++] = it;
     }
-    while (union_step(call, iters, count, members))
-        continue;
+    merge_init(&merge);
+    while (merge.count && call_goes_on(call, MERGE_WORK))
+        merge_step(call, &merge, members);
     for (uint32_t i = 0; i < count; i++)
-        good = sub_iter_fini(&iters[i].it) && good;
+        good = sub_iter_fini(&iters[i]) && good;
     return good;
 }
 
@@ -200,7 +229,7 @@ static void store_members(struct call *call, const struct members *members, cons
     for (uint64_t i = 0; i < members->count && !call->failed; i++)
         sub_put(call, &entry, CF_DATA, members->items[i], NOTHING);
     entry.meta.size = members->count;
-    if (!rank_build(call, &entry, CF_DATA))
+    if (call->failed || !rank_build_of(call, &entry, CF_DATA, members->items, members->count))
         return;
     entry_save(call, &entry);
     notify(call, NOTIFY_SET, event, call->argv[1]);

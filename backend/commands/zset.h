@@ -43,10 +43,11 @@ void zset_rows_reply(struct call *call, const struct zset_rows *rows, bool with_
 void zset_reply_row(struct reply *reply, struct bytes member, double score, bool with_scores);
 /* Number of array elements that zset_rows_reply needs for `count` rows. */
 int64_t zset_reply_count(const struct call *call, uint64_t count, bool with_scores);
-/* Stores the rows, which have different members, as a sorted set; without rows it deletes the key. Notifies, and
- * replies the number of rows. */
-void zset_store(struct call *call, struct bytes key, const struct zset_rows *rows,
-                const char *event);
+/* Stores the rows, which have different members, as a sorted set, and sorts them; without rows it deletes the key. Notifies,
+ * and replies the number of rows. */
+void zset_store(struct call *call, struct bytes key, struct zset_rows *rows, const char *event);
+/* Sorts the rows by score and member. False: the call must end. */
+bool zset_rows_sort(struct call *call, struct zset_rows *rows);
 /* Removes these rows and saves the entry. False: the store failed (replied). */
 bool zset_remove_rows(struct call *call, struct entry *entry, const struct zset_rows *rows);
 

@@ -383,17 +383,6 @@ static bool run_filter(struct call *call, struct algebra *algebra, struct zset_r
     return is_good && !call->failed;
 }
 
-/* merge_compare_fn */
-static int row_order(const void *a, const void *b, void *owner)
-{
-    const struct zset_row *x = a;
-    const struct zset_row *y = b;
-    (void)owner;
-    if (x->score != y->score)
-        return x->score < y->score ? -1 : 1;
-    return bytes_compare(x->member, y->member);
-}
-
 /* `numkeys_at`: the argument that is the number of inputs. */
 static void run_algebra(struct call *call, uint32_t numkeys_at, struct algebra algebra)
 {
@@ -419,7 +408,7 @@ static void run_algebra(struct call *call, uint32_t numkeys_at, struct algebra a
                                                        : "zdiffstore");
         return;
     }
-    if (merge_sort(call->arena, result.row, result.count, sizeof *result.row, row_order, NULL))
+    if (zset_rows_sort(call, &result))
         zset_rows_reply(call, &result, algebra.with_scores);
 }
 

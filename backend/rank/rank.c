@@ -208,19 +208,26 @@ struct bytes rank_separator(struct arena *arena, struct bytes before, struct byt
     return arena_copy(arena, (struct bytes){row.data, same + 1});
 }
 
+/* Adds the next row to the last leaf or to a new one. *before: the last row of a full leaf. */
+static void leaves_add(struct call *call, struct level *leaves, struct bytes *before,
+                       struct bytes sub)
+{
+    struct rank_block *leaf = &leaves->blocks[leaves->count - 1];
+    if (leaf->count == LEAF_FILL)
+        leaf = level_add(call, leaves, rank_separator(call->arena, *before, sub));
+    if (++leaf->count == LEAF_FILL)
+        *before = arena_copy(call->arena, sub);
+}
+
 /* Divides the rows into leaves. */
 static bool collect_leaves(struct call *call, struct entry *entry, enum cf cf, struct level *leaves)
 {
     struct sub_iter it;
     struct bytes before = NOTHING;
-    struct rank_block *leaf = level_add(call, leaves, NOTHING);
+    (void)level_add(call, leaves, NOTHING);
     sub_iter_init(call, entry, cf, NOTHING, &it);
-    while (sub_iter_next(&it)) {
-        if (leaf->count == LEAF_FILL)
-            leaf = level_add(call, leaves, rank_separator(call->arena, before, it.sub));
-        if (++leaf->count == LEAF_FILL)
-            before = arena_copy(call->arena, it.sub);
-    }
+    while (sub_iter_next(&it))
+        leaves_add(call, leaves, &before, it.sub);
     return sub_iter_fini(&it);
 }
 
@@ -267,6 +274,22 @@ bool rank_build(struct call *call, struct entry *entry, enum cf cf)
     struct rank_edit edit;
     rank_edit_begin(&edit, call, entry, cf);
     return entry->meta.size <= RANK_LEAF_MAX || build_tree(&edit);
+}
+
+bool rank_build_of(struct call *call, struct entry *entry, enum cf cf, const struct bytes *subs,
+                   uint64_t count)
+{
+    struct rank_edit edit;
+    struct level level = {0};
+    struct bytes before = NOTHING;
+    if (count <= RANK_LEAF_MAX)
+        return true;
+    rank_edit_begin(&edit, call, entry, cf);
+    (void)level_add(call, &level, NOTHING);
+    for (uint64_t i = 0; i < count; i++)
+        leaves_add(call, &level, &before, subs[i]);
+    tree_put(&edit, level);
+    return !call->failed;
 }
 
 /* The collection is small: deletes the rows of the tree. */

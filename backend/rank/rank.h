@@ -42,6 +42,9 @@ bool rank_seek(struct call *call, struct entry *entry, enum cf cf, uint64_t rank
                struct bytes *from, uint64_t *skip);
 /* Builds the tree by one iteration over all rows; for use after entry_create and many sub_puts without rank_add. */
 bool rank_build(struct call *call, struct entry *entry, enum cf cf);
+/* The same from the sub keys of all rows in their order, so that no row is read. */
+bool rank_build_of(struct call *call, struct entry *entry, enum cf cf, const struct bytes *subs,
+                   uint64_t count);
 /* Is there a tree whose counts may be wrong? False: the store failed (replied). */
 bool rank_is_stale(struct call *call, struct entry *entry, bool *is_stale);
 /* Replaces the tree by one with these leaves; their separators are in order, the first one is empty. False: the store failed

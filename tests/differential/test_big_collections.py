@@ -74,16 +74,16 @@ def _(run):
     compare(run, 5)
 
 
-OF_SETS = ('SINTER', 'SDIFF', 'SINTERCARD', 'SINTERSTORE', 'SDIFFSTORE')
-OF_BOTH = ('ZINTER', 'ZDIFF', 'ZINTERCARD', 'ZINTERSTORE', 'ZDIFFSTORE')
+OF_SETS = ('SINTER', 'SDIFF', 'SUNION', 'SINTERCARD', 'SINTERSTORE', 'SDIFFSTORE', 'SUNIONSTORE')
+OF_BOTH = ('ZINTER', 'ZDIFF', 'ZUNION', 'ZINTERCARD', 'ZINTERSTORE', 'ZDIFFSTORE', 'ZUNIONSTORE')
 
 
 def combination(rng, sets, both):
     """A command over some of the keys, each perhaps several times."""
     name = rng.choice(OF_SETS + OF_BOTH)
-    keys = rng.choices(both if name in OF_BOTH else sets, k=rng.randint(1, 4))
+    keys = rng.choices(both if name in OF_BOTH else sets, k=rng.choice((1, 2, 3, 4, 9)))
     numbered = [] if name in OF_SETS and name != 'SINTERCARD' else [len(keys)]
-    tail = ['LIMIT', rng.randrange(20)] if name.endswith('CARD') else ['WITHSCORES'] if name in OF_BOTH[:2] else []
+    tail = ['LIMIT', rng.randrange(20)] if name.endswith('CARD') else ['WITHSCORES'] if name in OF_BOTH[:3] else []
     return [name] + ['to'] * name.endswith('STORE') + numbered + keys + tail
 
 
@@ -91,7 +91,7 @@ def fill_some(rng, each):
     """Sets and sorted sets of which some are far larger than others. Returns the keys of sets, and all."""
     members = rng.choice((1, 5, 20, 100, 1000, 3000))
     sets, both = ['none'], ['none']
-    for number in range(rng.randint(1, 5)):
+    for number in range(rng.randint(1, 9)):
         size, is_set, key = rng.choice((1, 10, 17, 100, members, 3 * members, 9 * members)), rng.random() < 0.5, 'k%d' % number
         names = ['m%d' % rng.randrange(4 * members) for _ in range(size)] + ['', 'zz'] * rng.randrange(2)
         each(['SADD', key, *names] if is_set else ['ZADD', key] + [word for name in names for word in (rng.randrange(100) / 4, name)])
@@ -100,7 +100,23 @@ def fill_some(rng, each):
     return sets, both
 
 
-@suite.case('intersections and differences of small and large sets are those of redis-server')
+def read_stored(rng, is_sorted, each):
+    """Reads the result, or a copy of it under another name; of a sorted set also ranks, which have rows of their own."""
+    if rng.random() < 0.3:
+        each(['COPY', 'to', 'copy', 'REPLACE'])
+        each(['EXISTS', 'copy'])
+        each(['DEL', 'to'])
+        each(['COPY', 'copy', 'to'])
+        each(['DEL', 'copy'])
+    each(['ZRANGE', 'to', 0, -1, 'WITHSCORES'] if is_sorted else ['SMEMBERS', 'to'])
+    if is_sorted:
+        each(['ZRANGE', 'to', *sorted((rng.randrange(2000), rng.randrange(2000)))])
+        each(['ZRANK', 'to', 'm%d' % rng.randrange(2000)])
+        each(['ZREMRANGEBYRANK', 'to', rng.randrange(300), rng.randrange(600)])
+        each(['ZCOUNT', 'to', 3, 20])
+
+
+@suite.case('intersections, differences and unions of small and large sets are those of redis-server')
 def _(run):
     with Oracle() as oracle, Cluster(backends=1, partitions=1) as cluster, cluster.partition(0) as ours, Connection(oracle.address) as theirs:
         def each(words):
@@ -108,13 +124,13 @@ def _(run):
             if isinstance(got, list) and words[0] not in OF_BOTH:
                 got, wanted = sorted(got), sorted(wanted)
             check_equal(got, wanted, words)
-        for _ in range(sized(60, long=2000)):
+        for _ in range(sized(20, long=2000)):
             sets, both = fill_some(run.rng, each)
             for _ in range(40):
                 words = combination(run.rng, sets, both)
                 each(words)
                 if words[1] == 'to':
-                    each(['ZRANGE' if words[0] in OF_BOTH else 'SMEMBERS', 'to'] + [0, -1, 'WITHSCORES'] * (words[0] in OF_BOTH))
+                    read_stored(run.rng, words[0] in OF_BOTH, each)
                     each(['DEL', 'to'])
             each(['FLUSHALL'])
 
