@@ -4,6 +4,7 @@
 #include "backend/context/stats.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/borrow.h"
+#include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/lock_waiter.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
@@ -229,16 +230,14 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     } else if (may_retry)
         call->waiter = queue_by_age(call);
     mark->is_set = is_nonblocking || may_retry;
-    mark->position = 0;
     if (!mark->is_set)
         return;
     attempt_begin(&mark->attempt, call);
-    if (runs_others(call->command) || borrow_is_used(call->borrow))
-        attempt_group(&mark->attempt, call);
-    if (borrow_is_used(call->borrow)) {
-        borrow_install(call->borrow, partition);
-        mark->position = overlay_attempt_position(partition->overlay);
-    }
+    bool is_used = borrow_is_used(call->borrow);
+    if (runs_others(call->command) || is_used)
+        attempt_group(&mark->attempt, call, is_used ? borrow_view(call->borrow) : NULL);
+    if (is_used)
+        borrow_count_elsewhere(call->borrow, partition);
     overlay_nonblocking_begin(partition->overlay, &call->session->pending.retry);
     if (!is_nonblocking)
         overlay_nonblocking_end(partition->overlay);
@@ -270,7 +269,7 @@ void suspend_forbid(struct call *call)
 static bool commit_across(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
-    coordinator_collect(call, mark->position, mark->attempt.messages);
+    coordinator_collect(call, mark->attempt.messages);
     limits_charge_begin(call);
     attempt_undo_effects(partition);
     limits_charge_end(call);

@@ -36,7 +36,6 @@ struct session;
 struct suspend_mark {
     bool is_set; /* the command may run again */
     struct attempt attempt;
-    size_t position; /* in the attempt's effects, after the borrowed rows (borrow.h) */
 };
 
 /* Prefetches the command's rows. False: the command must wait for them before it runs. */

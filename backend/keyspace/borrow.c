@@ -8,6 +8,7 @@
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/storage/retry.h"
+#include "backend/storage/view.h"
 #include "shared/namespace.h"
 #include "shared/table.h"
 
@@ -36,17 +37,10 @@ enum {
     FORETOLD_BYTES = 1024, /* of a key that is foretold, with its need and a small row */
 };
 
-struct arrival {
-    struct arrival *next;
-    size_t len;
-    char effects[];
-};
-
 struct borrow *borrow_new(struct lock_owner *owner, struct call_budget *budget, size_t memory_max)
 {
     struct borrow *borrow = calloc(1, sizeof *borrow);
     CHECK(borrow);
-    borrow->arrivals_end = &borrow->arrivals;
     borrow->owner = owner;
     list_init(&borrow->wants);
     borrow->tally = (struct tally){.max = memory_max, .budget = budget};
@@ -94,12 +88,8 @@ void borrow_clear(struct borrow *borrow)
     need_set_clear(&borrow->needs);
     borrow_begin(borrow); /* what is foretold is in the pages of names */
     borrow_clear_all(borrow);
-    while (borrow->arrivals) {
-        struct arrival *next = borrow->arrivals->next;
-        free(borrow->arrivals);
-        borrow->arrivals = next;
-    }
-    borrow->arrivals_end = &borrow->arrivals;
+    if (borrow->view)
+        view_clear(borrow->view);
     borrow->bytes = borrow->row_bytes = 0;
     tally_remove(&borrow->tally, borrow->held);
     borrow->held = 0;
@@ -112,6 +102,7 @@ void borrow_free(struct borrow *borrow)
     if (!borrow)
         return;
     borrow_clear(borrow);
+    view_free(borrow->view);
     foretold_free(borrow->foretold);
     borrow->owner->tally = NULL;
     free(borrow);
@@ -400,22 +391,25 @@ bool borrow_rows_are_valid(const struct need *needs, struct bytes rows)
     return result == EFFECTS_END;
 }
 
+struct view *borrow_view(struct borrow *borrow)
+{
+    if (!borrow->view)
+        borrow->view = view_new();
+    return borrow->view;
+}
+
 void borrow_add_rows(struct borrow *borrow, struct bytes effects)
 {
+    struct view *view = borrow_view(borrow);
     struct effects_header header = {.count = 0};
     struct effects_reader reader;
-    struct arrival *arrival = malloc(sizeof *arrival + effects.len);
-    CHECK(arrival);
-    if (effects_open(effects, &header, &reader) == EFFECTS_READ)
-        borrow_hold(borrow, borrow_memory(header.count, effects.len));
-    borrow_hold(borrow, sizeof *arrival + effects.len);
-    arrival->next = NULL;
-    arrival->len = effects.len;
-    memcpy(arrival->effects, effects.data, effects.len);
-    *borrow->arrivals_end = arrival;
-    borrow->arrivals_end = &arrival->next;
+    struct effect effect;
+    CHECK(effects_open(effects, &header, &reader) == EFFECTS_READ); /* borrow_rows_are_valid */
+    borrow_hold(borrow, borrow_memory(header.count, effects.len));
     borrow->bytes += effects.len;
     borrow->row_bytes += effects.len;
+    while (effects_next(&reader, &effect) == EFFECTS_READ)
+        view_lend(view, effect.cf, effect.key, effect.kind == EFFECT_PUT ? &effect.value : NULL);
 }
 
 void borrow_add_key(struct borrow *borrow, struct bytes row_key, enum lock_mode mode,
@@ -437,28 +431,8 @@ void borrow_add_range(struct borrow *borrow, struct bytes row_key, enum cf cf)
     borrowed_of(borrow, row_key)->whole |= 1u << cf;
 }
 
-static void install(struct overlay *overlay, struct bytes effects)
-{
-    struct effects_header header;
-    struct effects_reader reader;
-    struct effect effect;
-    CHECK(effects_open(effects, &header, &reader) == EFFECTS_READ); /* borrow_rows_are_valid */
-    while (effects_next(&reader, &effect) == EFFECTS_READ)
-        if (effect.kind == EFFECT_PUT)
-            overlay_put(overlay, effect.cf, effect.key, effect.value);
-        else
-            overlay_delete(overlay, effect.cf, effect.key);
-}
-
 bool borrow_has_key(const struct borrow *borrow, struct bytes row_key)
 {
     const struct borrowed *borrowed = find_borrowed(borrow, row_key);
     return borrowed && borrowed->mode;
-}
-
-void borrow_install(struct borrow *borrow, struct partition *partition)
-{
-    borrow_install_all(borrow, partition);
-    for (const struct arrival *arrival = borrow->arrivals; arrival; arrival = arrival->next)
-        install(partition->overlay, (struct bytes){arrival->effects, arrival->len});
 }

@@ -5,8 +5,9 @@
  *                                            │
  *                         the coordinator locks the key at its owner and fetches rows (coordinator.h)
  *                                            ▼
- *   the command runs again ─► borrow_install: the rows are in the write buffer, at the place that they have at
- *                             their owner ─► … ─► effects are collected, and everything is rolled back
+ *                         rows come ─► they are in the transaction's view (view.h), at the place that they have at their owner
+ *                                            ▼
+ *   the command runs again, inside the view ─► … ─► its effects are collected from the view, and dropped there
  *
  * A small collection is fetched as a whole. Of a big one the metadata row is fetched, and then the rows that commands read,
  * or the whole collection when a command iterates over it. Of a collection of which the commands name the members that they use
@@ -34,13 +35,12 @@ struct borrow {
     struct borrowed_space *spaces; /* of which all keys are borrowed */
     struct need_set needs;         /* of this attempt */
     struct foretold *foretold; /* keys that a script will probably use; NULL: nothing is known */
-    struct list wants; /* the wait of the command's session, while something is needed (retry.h) */
-    struct arrival *arrivals; /* rows that were fetched, oldest first */
-    struct arrival **arrivals_end;
-    size_t bytes;              /* of arrivals, and of the names of keys */
-    size_t row_bytes;          /* of arrivals alone */
-    struct tally tally;        /* of all that the transaction holds at this shard, locks included */
-    size_t held;               /* in the tally: what borrow_clear frees, besides needs */
+    struct list wants;  /* the wait of the command's session, while something is needed (retry.h) */
+    struct view *view;  /* rows that were fetched; NULL: none yet */
+    size_t bytes;       /* of these rows, and of the names of keys */
+    size_t row_bytes;   /* of these rows alone */
+    struct tally tally; /* of all that the transaction holds at this shard, locks included */
+    size_t held;        /* in the tally: what borrow_clear frees, besides needs */
     size_t foretold_held;      /* in the tally: of `foretold` */
     bool is_dirty;             /* a watched key has changed */
     bool is_closed;            /* the command can no longer be rolled back */
@@ -125,5 +125,5 @@ void borrow_add_key(struct borrow *borrow, struct bytes row_key, enum lock_mode 
 void borrow_add_watch(struct borrow *borrow, struct bytes row_key, enum need_kind kind);
 /* All rows of the column family have arrived. */
 void borrow_add_range(struct borrow *borrow, struct bytes row_key, enum cf cf);
-/* Writes all rows that have arrived into the write buffer; inside an attempt. */
-void borrow_install(struct borrow *borrow, struct partition *partition);
+/* The transaction's attempts run in it. Lives as long as `borrow`. */
+struct view *borrow_view(struct borrow *borrow);

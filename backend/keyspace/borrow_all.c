@@ -5,6 +5,7 @@
 #include "backend/keyspace/foretold.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
+#include "backend/storage/view.h"
 #include "shared/byte_order.h"
 #include "shared/out.h"
 #include "shared/table.h"
@@ -410,6 +411,18 @@ static bool are_names(const struct borrowed_shard *shard, const struct need *nee
                                                        bytes_compare(last, page->to) < 0));
 }
 
+/* The rows of keys that were fetched with all their rows are in the view already. */
+static void lend_names(struct borrow *borrow, struct bytes rows)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    CHECK(effects_open(rows, &header, &reader) == EFFECTS_READ); /* are_names */
+    while (effects_next(&reader, &effect) == EFFECTS_READ)
+        if (!borrow_has_key(borrow, effect.key))
+            view_lend(borrow_view(borrow), CF_METADATA, effect.key, &effect.value);
+}
+
 /* Answer to NAMES: u32 number of names, u32 length of the row that follows them, this row, effects. */
 static bool add_names(struct borrow *borrow, struct borrowed_space *all,
                       struct borrowed_shard *shard, const struct need *need, struct bytes answer,
@@ -436,7 +449,10 @@ static bool add_names(struct borrow *borrow, struct borrowed_space *all,
         *next = page->to;
     else
         all->is_scanned = true;
-    return are_names(shard, need, page, get_le32(answer.data));
+    bool is_good = are_names(shard, need, page, get_le32(answer.data));
+    if (is_good)
+        lend_names(borrow, page->rows);
+    return is_good;
 }
 
 bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct bytes answer,
@@ -452,6 +468,13 @@ bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct by
         return take_count(all, shard, answer);
     return need->kind == NEED_PLACE ? add_place(borrow, all, shard, need, answer)
                                     : add_names(borrow, all, shard, need, answer, next);
+}
+
+void borrow_count_elsewhere(const struct borrow *borrow, struct partition *partition)
+{
+    for (struct borrowed_space *all = borrow->spaces; all; all = all->next)
+        for (const struct borrowed_shard *shard = all->shards; shard; shard = shard->next)
+            space_count_elsewhere(partition->spaces, all->space, (int64_t)shard->keys);
 }
 
 /* ---- foretelling ---- */
@@ -478,30 +501,6 @@ void borrow_foretell_scanned(const struct borrow *borrow, struct foretold *foret
              shard = shard->next)
             for (const struct name_page *page = shard->pages; page; page = page->next)
                 foretell_page(foretold, page->rows);
-}
-
-/* ---- installing ---- */
-
-/* Writes the names' rows into the write buffer, except those of keys that were fetched with all their rows. */
-static void install_names(const struct borrow *borrow, struct overlay *overlay, struct bytes rows)
-{
-    struct effects_header header;
-    struct effects_reader reader;
-    struct effect effect;
-    CHECK(effects_open(rows, &header, &reader) == EFFECTS_READ); /* are_names */
-    while (effects_next(&reader, &effect) == EFFECTS_READ)
-        if (!borrow_has_key(borrow, effect.key))
-            overlay_put(overlay, CF_METADATA, effect.key, effect.value);
-}
-
-void borrow_install_all(struct borrow *borrow, struct partition *partition)
-{
-    for (struct borrowed_space *all = borrow->spaces; all; all = all->next)
-        for (const struct borrowed_shard *shard = all->shards; shard; shard = shard->next) {
-            space_count_elsewhere(partition->spaces, all->space, (int64_t)shard->keys);
-            for (const struct name_page *page = shard->pages; page; page = page->next)
-                install_names(borrow, partition->overlay, page->rows);
-        }
 }
 
 /* ---- at the other shard ---- */

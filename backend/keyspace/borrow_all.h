@@ -3,12 +3,12 @@
  * DBSIZE, RANDOMKEY, FLUSHDB, FLUSHALL.
  *
  *   keyspace_is_free ─► ALL to every shard that owns slots ─► the database is locked there (lock.h), and its keys are counted
- *   key_iter_next    ─► NAMES, a page at a time            ─► the metadata rows, without values, are in the write buffer
+ *   key_iter_next    ─► NAMES, a page at a time            ─► the metadata rows, without values, are in the view (view.h)
  *   keyspace_random  ─► PLACE to one shard                 ─► the name of a key
  *
  * (1) ALL names the slots that the shard is expected to own, and the shard refuses if it owns others. So every slot is counted once, at
  *     one shard; and no slot moves while the database is locked.
- * (2) The rows from other shards are in the write buffer before the attempt's own writes and deletions, so the command sees these.
+ * (2) In the view the attempt's own writes and deletions are above the rows from other shards, so the command sees these.
  * (3) The keys of the database cannot change at any shard until the transaction ends, so the command sees one state of all of them.
  */
 #pragma once
@@ -39,12 +39,13 @@ void borrow_each_run(const struct call *call,
 /* ---- for borrow.c ---- */
 
 void borrow_clear_all(struct borrow *borrow);
-void borrow_install_all(struct borrow *borrow, struct partition *partition);
 /* Adds the names that were fetched for SCAN, because a script uses the keys that it will get next as it used the last ones. */
 void borrow_foretell_scanned(const struct borrow *borrow, struct foretold *foretold);
 
 /* ---- for the coordinator ---- */
 
+/* An attempt has begun: the keys at other shards count (space_count_elsewhere). */
+void borrow_count_elsewhere(const struct borrow *borrow, struct partition *partition);
 /* Adds the answer to ALL, NAMES or PLACE. *next: the row from which further names must be fetched; empty: none. Returns false if the
  * answer is not valid. */
 bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct bytes answer,

@@ -109,7 +109,7 @@ static struct overlay_iter *sub_rows_open(struct call *call, struct entry *entry
     if (!entry->is_borrowed)
         return overlay_iter_new(overlay, cf, lower, end);
     return borrow_has_all(call, entry, cf, entry_prefix(call, entry))
-               ? overlay_iter_new_attempt(overlay, cf, lower, end)
+               ? overlay_iter_new_borrowed(overlay, cf, lower, end)
                : NULL;
 }
 

@@ -31,12 +31,15 @@ void attempt_begin(struct attempt *attempt, const struct call *call)
         attempt->counts[i] = stats_metric(partition->metrics.process, counted[i]);
 }
 
-void attempt_group(struct attempt *attempt, const struct call *call)
+void attempt_group(struct attempt *attempt, const struct call *call, struct view *view)
 {
     struct partition *partition = call->partition;
     attempt->is_group = true;
     partition->running.script_hooks->save_random(call->session);
-    overlay_attempt_begin(partition->overlay);
+    if (view)
+        overlay_view_begin(partition->overlay, view);
+    else
+        overlay_attempt_begin(partition->overlay);
     space_attempt_begin(partition->spaces);
     command_stats_hold(call);
 }
@@ -50,7 +53,10 @@ void attempt_keep(struct partition *partition)
 
 void attempt_undo_effects(struct partition *partition)
 {
-    overlay_attempt_end(partition->overlay, false);
+    if (overlay_view(partition->overlay))
+        overlay_view_end(partition->overlay);
+    else
+        overlay_attempt_end(partition->overlay, false);
     space_attempt_end(partition->spaces, false);
 }
 

@@ -23,6 +23,7 @@
 #include "backend/storage/overlay.h"
 
 struct call;
+struct view;
 
 struct attempt {
     bool is_group; /* EXEC or a script: several commands are undone as one */
@@ -47,8 +48,9 @@ static inline void attempt_rollback(struct partition *partition)
 
 /* Before the handler of a command that may run again. */
 void attempt_begin(struct attempt *attempt, const struct call *call);
-/* After attempt_begin, before a command that runs others. */
-void attempt_group(struct attempt *attempt, const struct call *call);
+/* After attempt_begin, before a command that runs others. A transaction over shards has a view (view.h): what the group does is dropped in
+ * any case, and attempt_keep is not for it. Else `view` is NULL. */
+void attempt_group(struct attempt *attempt, const struct call *call, struct view *view);
 /* What the commands of a group have done so far stays. */
 void attempt_keep(struct partition *partition);
 /* Nothing has happened: the command will run again, or is refused. Its reply is dropped too. */

@@ -225,10 +225,24 @@ bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key, str
     return err != ERR_UNCACHED;
 }
 
+/* ROW_ABSENT: the view does not have the row. */
+static enum row_state view_look(struct overlay *overlay, enum cf cf, struct bytes key,
+                                uint64_t hash, struct slice *value)
+{
+    struct view *view = overlay->view;
+    enum row_state state = buffer_look(overlay, &view->written, cf, key, hash, value);
+    return state == ROW_ABSENT ? buffer_look(overlay, &view->borrowed, cf, key, hash, value)
+                               : state;
+}
+
 static enum row_state buffers_look(struct overlay *overlay, enum cf cf, struct bytes key,
                                    uint64_t hash, struct slice *value)
 {
-    enum row_state state = buffer_look(overlay, overlay->active, cf, key, hash, value);
+    enum row_state state = ROW_ABSENT;
+    if (overlay->view)
+        state = view_look(overlay, cf, key, hash, value);
+    if (state == ROW_ABSENT)
+        state = buffer_look(overlay, overlay->active, cf, key, hash, value);
     if (state == ROW_ABSENT && overlay->immutable)
         state = buffer_look(overlay, overlay->immutable, cf, key, hash, value);
     return state;
@@ -274,18 +288,10 @@ int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct sl
 
 int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
 {
-    const struct write_buffer *buffer = overlay->active;
-    const struct row *row = write_buffer_find(buffer, cf, key, hash_row(cf, key));
-    CHECK(overlay->attempt.is_on);
-    bool is_own = row && row->attempt == overlay->attempt.number;
-    if (is_own && row->state == ROW_VALUE)
-        *value = (struct slice){row->value.data, row->value.len, NULL};
-    if (is_own && row->state != ROW_ABSENT)
-        return row->state == ROW_VALUE ? OK : ERR_NOT_FOUND;
-    for (size_t i = overlay->attempt.mark.ranges_count; i < buffer->ranges_count; i++)
-        if (range_has(&buffer->ranges[i], cf, key))
-            return ERR_NOT_FOUND;
-    return ERR_RETRY;
+    enum row_state state = view_look(overlay, cf, key, hash_row(cf, key), value);
+    if (state == ROW_ABSENT)
+        return ERR_RETRY;
+    return state == ROW_VALUE ? OK : ERR_NOT_FOUND;
 }
 
 static void *grow_array(void *array, size_t *cap, size_t size)
@@ -306,40 +312,54 @@ static void log_change(struct batch *batch, struct row *row)
     row->ticket = batch->ticket;
 }
 
+static size_t *effects_of(struct overlay *overlay)
+{
+    return overlay->view ? &overlay->view->effects : &overlay->batch->effects;
+}
+
 static void count_effect(struct overlay *overlay)
 {
-    overlay->batch->effects++;
-    overlay->observed_writes = overlay->batch->ticket;
+    ++*effects_of(overlay);
+    if (!overlay->view)
+        overlay->observed_writes = overlay->batch->ticket;
+}
+
+/* The row is written: its bytes count once (struct overlay_written), and its new value will be added. */
+static void count_written(struct overlay *overlay, struct row *row)
+{
+    bool is_counted =
+        overlay->view ? row->state != ROW_ABSENT : row->ticket == overlay->batch->ticket;
+    if (is_counted)
+        overlay->written.bytes -= (int64_t)row->value.len;
+    else
+        overlay->written.bytes += (int64_t)row->key.len;
+    if (!is_counted && !overlay->view)
+        log_change(overlay->batch, row);
 }
 
 /* Saves the row's present state in the undo log, and counts one effect, whose value has `len` bytes. */
 static void log_effect(struct overlay *overlay, struct row *row, size_t len)
 {
-    if (overlay->active->arena.bytes + len >= overlay->kept.marks.next_bytes)
+    if (overlay_target(overlay)->arena.bytes + len >= overlay->kept.marks.next_bytes)
         overlay_add_mark(overlay);
     if (overlay->undo.count == overlay->undo.cap)
         overlay->undo.items =
             grow_array(overlay->undo.items, &overlay->undo.cap, sizeof *overlay->undo.items);
     overlay->undo.items[overlay->undo.count++] =
-        (struct undo){row, row->value, row->ticket, row->state, row->is_secured, row->attempt};
+        (struct undo){row, row->value, row->ticket, row->state, row->is_secured};
     row->is_secured = overlay->securing.is_on;
     row->is_moved = overlay->securing.is_moving;
-    row->attempt = overlay->attempt.is_on ? overlay->attempt.number : 0;
-    if (row->ticket == overlay->batch->ticket) {
-        overlay->written.bytes -= (int64_t)row->value.len;
-    } else {
-        overlay->written.bytes += (int64_t)row->key.len;
-        log_change(overlay->batch, row);
-    }
+    count_written(overlay, row);
     count_effect(overlay);
 }
 
 void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t key_hash,
                         struct bytes head, struct bytes tail)
 {
-    struct row *row = write_buffer_get_or_add(overlay->active, cf, key, hash_row_of(cf, key_hash));
+    struct write_buffer *to = overlay_target(overlay);
+    struct row *row = write_buffer_get_or_add(to, cf, key, hash_row_of(cf, key_hash));
     log_effect(overlay, row, head.len + tail.len);
-    char *data = arena_alloc(&overlay->active->arena, head.len + tail.len);
+    char *data = arena_alloc(&to->arena, head.len + tail.len);
     if (head.len)
         memcpy(data, head.data, head.len);
     big_copy(data + head.len, tail.data, tail.len);
@@ -347,7 +367,7 @@ void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, u
     row->state = ROW_VALUE;
     overlay->written.bytes += (int64_t)row->value.len;
     if (row->value.len >= BIG_VALUE_BYTES)
-        overlay->active->big_bytes += row->value.len;
+        to->big_bytes += row->value.len;
 }
 
 void overlay_put_own(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
@@ -369,19 +389,17 @@ void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
 
 void overlay_delete_own(struct overlay *overlay, enum cf cf, struct bytes key)
 {
-    struct row *row = write_buffer_get_or_add(overlay->active, cf, key, hash_row(cf, key));
+    struct row *row = write_buffer_get_or_add(overlay_target(overlay), cf, key, hash_row(cf, key));
     log_effect(overlay, row, 0);
     row->value = (struct bytes){NULL, 0};
     row->state = ROW_DELETED;
 }
 
-/* True when the batch already has this range; in an attempt: when the attempt has it, as its effects may be collected. */
-static bool has_range(const struct overlay *overlay, const struct range *range)
+/* Does the batch already have this range, or in a view: the attempt, as its effects may be collected? */
+static bool has_range(const struct write_buffer *buffer, size_t from, const struct range *range)
 {
-    const struct batch *batch = overlay->batch;
-    size_t from = overlay->attempt.is_on ? overlay->attempt.mark.ranges_count : batch->ranges_from;
-    for (size_t i = from; i < batch->buffer->ranges_count; i++) {
-        const struct range *other = &batch->buffer->ranges[i];
+    for (size_t i = from; i < buffer->ranges_count; i++) {
+        const struct range *other = &buffer->ranges[i];
         if (other->cf == range->cf && bytes_equal(other->from, range->from) &&
             bytes_equal(other->to, range->to))
             return true;
@@ -391,9 +409,11 @@ static bool has_range(const struct overlay *overlay, const struct range *range)
 
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to)
 {
-    struct range range = {cf, overlay->securing.is_moving, from, to, overlay->batch->ticket};
+    struct write_buffer *buffer = overlay_target(overlay);
+    uint64_t ticket = overlay->view ? 0 : overlay->batch->ticket;
+    struct range range = {cf, overlay->securing.is_moving, from, to, ticket};
     stamps_range(&overlay->stamps, cf, from, to);
-    const struct row_list *list = write_buffer_order(overlay->active, cf, from, to);
+    const struct row_list *list = write_buffer_order(buffer, cf, from, to);
     for (struct row *row = rows_at_or_after(list, from); row && range_has(&range, cf, row->key);
          row = row->next[0])
         if (row->state != ROW_ABSENT) {
@@ -402,27 +422,27 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
             row->state = ROW_ABSENT;
         }
     count_effect(overlay);
-    if (!has_range(overlay, &range))
-        write_buffer_add_range(overlay->active, &range);
+    if (!has_range(buffer, overlay->view ? 0 : overlay->batch->ranges_from, &range))
+        write_buffer_add_range(buffer, &range);
 }
 
 void overlay_savepoint(struct overlay *overlay)
 {
     if (overlay->cache)
         row_cache_release_borrowed(overlay->cache);
-    if (!overlay->attempt.is_on && !overlay->kept.script.is_on && !overlay->kept.queue.is_on)
+    if (!overlay->kept.attempt.is_on && !overlay->kept.script.is_on && !overlay->kept.queue.is_on)
         overlay->undo.count = overlay->kept.marks.count = 0;
     struct mark *mark = &overlay->savepoint;
     mark->undo_count = overlay->undo.count;
-    mark->ranges_count = overlay->active->ranges_count;
-    mark->effects = overlay->batch->effects;
+    mark->ranges_count = overlay_target(overlay)->ranges_count;
+    mark->effects = *effects_of(overlay);
     mark->observed_writes = overlay->observed_writes;
     mark->written = overlay->written.bytes;
 }
 
 static void roll_back_ranges(struct overlay *overlay, const struct mark *mark)
 {
-    struct write_buffer *buffer = overlay->active;
+    struct write_buffer *buffer = overlay_target(overlay);
     for (size_t i = mark->ranges_count; i < buffer->ranges_count; i++) {
         const struct range *range = &buffer->ranges[i];
         stamps_range(&overlay->stamps, range->cf, range->from, range->to);
@@ -439,10 +459,9 @@ static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
         undo->row->ticket = undo->ticket;
         undo->row->state = undo->state;
         undo->row->is_secured = undo->is_secured;
-        undo->row->attempt = undo->attempt;
     }
     roll_back_ranges(overlay, mark);
-    overlay->batch->effects = mark->effects;
+    *effects_of(overlay) = mark->effects;
     overlay->observed_writes = mark->observed_writes;
     overlay->written.bytes = mark->written;
     overlay_release(overlay, mark);
@@ -455,7 +474,8 @@ struct overlay_written *overlay_written(struct overlay *overlay)
 
 size_t overlay_effects_memory(const struct overlay *overlay)
 {
-    return write_buffer_memory(overlay->active) + overlay->undo.count * sizeof(struct undo) +
+    const struct write_buffer *target = overlay->view ? &overlay->view->written : overlay->active;
+    return write_buffer_memory(target) + overlay->undo.count * sizeof(struct undo) +
            overlay->batch->count * sizeof(struct change);
 }
 
@@ -466,59 +486,18 @@ void overlay_rollback(struct overlay *overlay)
 
 void overlay_attempt_begin(struct overlay *overlay)
 {
-    CHECK(!overlay->attempt.is_on);
+    CHECK(!overlay->kept.attempt.is_on);
     overlay_savepoint(overlay);
-    overlay->attempt.is_on = true;
-    overlay->attempt.number += overlay->attempt.number == UINT32_MAX ? 2 : 1;
-    overlay->attempt.mark = overlay->savepoint;
+    overlay->kept.attempt.is_on = true;
+    overlay->kept.attempt.mark = overlay->savepoint;
 }
 
 void overlay_attempt_end(struct overlay *overlay, bool is_good)
 {
-    CHECK(overlay->attempt.is_on);
-    overlay->attempt.is_on = false;
+    CHECK(overlay->kept.attempt.is_on);
+    overlay->kept.attempt.is_on = false;
     if (!is_good)
-        roll_back_rows(overlay, &overlay->attempt.mark);
-}
-
-size_t overlay_attempt_position(const struct overlay *overlay)
-{
-    CHECK(overlay->attempt.is_on);
-    return overlay->undo.count;
-}
-
-/* By column family and key: the order may not depend on addresses, because it decides the bytes of a PREPARE. */
-static int compare_changed(const void *a, const void *b)
-{
-    const struct row *row_a = *(const struct row *const *)a;
-    const struct row *row_b = *(const struct row *const *)b;
-    if (row_a == row_b || row_a->cf != row_b->cf)
-        return (int)row_a->cf - (int)row_b->cf;
-    return bytes_compare(row_a->key, row_b->key);
-}
-
-void overlay_each_change(const struct overlay *overlay, size_t position,
-                         const struct overlay_changes *changes)
-{
-    CHECK(overlay->attempt.is_on && position <= overlay->undo.count);
-    for (size_t i = overlay->attempt.mark.ranges_count; i < overlay->active->ranges_count; i++) {
-        const struct range *range = &overlay->active->ranges[i];
-        changes->on_range(changes->owner, range->cf, range->from, range->to);
-    }
-    size_t count = overlay->undo.count - position;
-    const struct row **rows = malloc((count + 1) * sizeof *rows);
-    CHECK(rows);
-    for (size_t i = 0; i < count; i++)
-        rows[i] = overlay->undo.items[position + i].row;
-    qsort(rows, count, sizeof *rows, compare_changed);
-    for (size_t i = 0; i < count; i++) {
-        const struct row *row = rows[i];
-        bool is_repeated = i && row == rows[i - 1];
-        if (!is_repeated && row->state != ROW_ABSENT)
-            changes->on_row(changes->owner, (enum cf)row->cf, row->key,
-                            row->state == ROW_VALUE ? &row->value : NULL);
-    }
-    free(rows);
+        roll_back_rows(overlay, &overlay->kept.attempt.mark);
 }
 
 void overlay_script_begin(struct overlay *overlay)
@@ -619,7 +598,7 @@ void overlay_await_secured(struct overlay *overlay)
 
 void overlay_secured_begin(struct overlay *overlay)
 {
-    CHECK(!overlay->securing.is_on && !overlay->attempt.is_on && !overlay->kept.script.is_on &&
+    CHECK(!overlay->securing.is_on && !overlay->kept.attempt.is_on && !overlay->kept.script.is_on &&
           !overlay->kept.queue.is_on);
     overlay->securing.is_on = true;
     overlay->securing.from = overlay->batch->effects;

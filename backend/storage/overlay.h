@@ -36,6 +36,7 @@ struct range_cache_figures;
 struct row_cache_figures;
 struct reader;
 struct retry;
+struct view;
 
 struct overlay *overlay_new(struct store *store);
 void overlay_free(struct overlay *overlay);
@@ -80,9 +81,8 @@ size_t overlay_effects_memory(const struct overlay *overlay);
 /* Reads a row: OK and the value (borrowed until the next overlay_savepoint, _applied or _discard; slice_release when
  * pinned), ERR_NOT_FOUND, or a read failure. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
-/* As overlay_get, for a row of another shard in an attempt: reads only what the attempt has written and deleted. Older rows and
- * deleted ranges here are not valid for it: they are left from before the slot moved away, or are copies made while it moves
- * here. ERR_RETRY: the attempt does not have the row. */
+/* As overlay_get, for a row of another shard: reads only the view's rows. Other rows and deleted ranges here are not valid for it: they
+ * are left from before the slot moved away, or are copies made while it moves here. ERR_RETRY: the view does not have the row. */
 int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key,
                          struct slice *value);
 /* Writes a row; key and value are copied. What is cached of the row's collection becomes invalid (stamps.h). */
@@ -122,17 +122,20 @@ bool overlay_has_changed(const struct overlay *overlay);
 void overlay_attempt_begin(struct overlay *overlay);
 /* !is_good: rolls back every effect since the attempt began. */
 void overlay_attempt_end(struct overlay *overlay, bool is_good);
-/* A position in the effects of the attempt, for overlay_each_change. */
-size_t overlay_attempt_position(const struct overlay *overlay);
-/* Calls on_range for each range that the attempt has deleted, then on_row once for each row that it has changed since
- * the position; `value` is NULL for a deleted row. */
+/* Begins an attempt of a transaction over shards: until overlay_view_end reads see the view's rows, and effects are written into the view
+ * (view.h), which the caller owns. No other attempt may be on. */
+void overlay_view_begin(struct overlay *overlay, struct view *view);
+/* Drops what was written into the view; its borrowed rows stay in it. */
+void overlay_view_end(struct overlay *overlay);
+struct view *overlay_view(const struct overlay *overlay); /* NULL: none is begun */
+/* Calls on_range for each range that was deleted in the view, then on_row once for each row that was changed in it, by column family and
+ * key; `value` is NULL for a deleted row. */
 struct overlay_changes {
     void (*on_range)(void *owner, enum cf cf, struct bytes from, struct bytes to);
     void (*on_row)(void *owner, enum cf cf, struct bytes key, const struct bytes *value);
     void *owner;
 };
-void overlay_each_change(const struct overlay *overlay, size_t position,
-                         const struct overlay_changes *changes);
+void overlay_each_written(const struct overlay *overlay, const struct overlay_changes *changes);
 /* Begins a script: until overlay_script_end its effects can be rolled back as one. Savepoints inside keep the undo
  * log. */
 void overlay_script_begin(struct overlay *overlay);
@@ -182,9 +185,9 @@ bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key, str
 struct overlay_iter;
 struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
                                       struct bytes upper);
-/* As overlay_iter_new, but iterates only over rows that the attempt has written: those of a collection of another shard. */
-struct overlay_iter *overlay_iter_new_attempt(struct overlay *overlay, enum cf cf,
-                                              struct bytes lower, struct bytes upper);
+/* As overlay_iter_new, but iterates only over rows of the view: those of a collection of another shard. */
+struct overlay_iter *overlay_iter_new_borrowed(struct overlay *overlay, enum cf cf,
+                                               struct bytes lower, struct bytes upper);
 void overlay_iter_free(struct overlay_iter *iter); /* NULL is allowed */
 /* Gives the iterator its own copy of the buffered effects ahead of its position: from now on the overlay may change and
  * turns may end; the iterator continues in the same direction over the old state. To be freed before the overlay. The

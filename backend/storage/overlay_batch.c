@@ -89,8 +89,8 @@ void overlay_each_put(const struct overlay *overlay,
 const struct batch *overlay_close_batch(struct overlay *overlay)
 {
     struct batch *closed = overlay->batch;
-    CHECK(!overlay->in_flight && !overlay->attempt.is_on && !overlay->kept.script.is_on &&
-          !overlay->kept.queue.is_on);
+    CHECK(!overlay->in_flight && !overlay->view && !overlay->kept.attempt.is_on &&
+          !overlay->kept.script.is_on && !overlay->kept.queue.is_on);
     for (size_t i = 0; i < closed->count; i++) {
         struct change *change = &closed->changes[i];
         change->after = change->row->value;
@@ -260,7 +260,8 @@ void overlay_switch_buffers(struct overlay *overlay)
     overlay_begin_batch(overlay, overlay->batch->ticket);
     /* a command may be running: its marks refer to the old buffer */
     overlay->savepoint = (struct mark){0};
-    overlay->attempt.mark = overlay->kept.script.mark = overlay->kept.queue.mark = (struct mark){0};
+    overlay->kept.attempt.mark = overlay->kept.script.mark = overlay->kept.queue.mark =
+        (struct mark){0};
 }
 
 const struct write_buffer *overlay_immutable(const struct overlay *overlay)

@@ -2,6 +2,7 @@
  * overlay_inner.h - shared by the files overlay*.c.
  *
  *   overlay.c         reads and effects
+ *   overlay_view.c    the attempt of a transaction over shards
  *   overlay_batch.c   begin and end of batches and buffers
  *   overlay_room.c    backpressure
  *   overlay_release.c memory of effects that were rolled back
@@ -13,6 +14,7 @@
 #include "backend/storage/overlay.h"
 #include "backend/storage/plain_keys.h"
 #include "backend/storage/stamps.h"
+#include "backend/storage/view.h"
 #include "backend/storage/write_buffer.h"
 
 struct undo {
@@ -21,7 +23,6 @@ struct undo {
     uint64_t ticket;
     enum row_state state;
     bool is_secured;
-    uint32_t attempt;
 };
 
 /* A state to which rollback returns. */
@@ -119,13 +120,9 @@ struct overlay {
     struct undo_log undo;
     struct overlay_written written; /* of the running call */
     struct mark savepoint;
+    struct view *view; /* NULL: none */
     struct {
-        bool is_on;
-        uint32_t number;  /* of the present or the last one; not 0 */
-        struct mark mark; /* its beginning */
-    } attempt;
-    struct {
-        struct kept script, queue; /* of a script, and of an EXEC, which may have scripts in it */
+        struct kept attempt, script, queue; /* an EXEC may have scripts in it */
         struct release_marks marks;
     } kept;
     struct {
@@ -134,6 +131,12 @@ struct overlay {
         bool is_moving; /* between overlay_moved_begin and overlay_moved_end */
     } securing;
 };
+
+/* The buffer that receives the effects of commands. */
+static inline struct write_buffer *overlay_target(struct overlay *overlay)
+{
+    return overlay->view ? &overlay->view->written : overlay->active;
+}
 
 /* Records that a row of the batch with this ticket was read; the batch can fail until it is durable. */
 static inline void overlay_observe_effect(struct overlay *overlay, uint64_t ticket)

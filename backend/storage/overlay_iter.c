@@ -1,8 +1,8 @@
 /*
- * overlay_iter.c - merged iteration over two write buffers and the store.
+ * overlay_iter.c - merged iteration over write buffers and the store.
  *
- * Three sources, newest first: active write buffer, immutable write buffer, store. Each is at its next row in the direction
- * of the iteration. The nearest key wins; at equal keys the newest source wins, and the others skip the key.
+ * Sources, newest first: in a view (view.h) its two buffers; active write buffer, immutable write buffer; the store. Each is at its next
+ * row in the direction of the iteration. The nearest key wins; at equal keys the newest source wins, and the others skip the key.
  *
  * When the iterator is detached, the buffers are copies, and reader threads deliver the store's rows. While these are
  * pending the next row is not known; afterwards it is found again from the positions of the sources.
@@ -13,36 +13,42 @@
 
 #include <stdlib.h>
 
+enum { BUFFERS_MAX = 4 };
+
 struct overlay_iter {
     struct overlay *overlay;
     enum cf cf;
     bool reverse;
-    bool is_attempt;                 /* over the rows of the present attempt only */
-    struct write_buffer *buffers[2]; /* active, immutable (or NULL) */
-    const struct row_list *lists[2]; /* their rows, sorted */
-    struct row *rows[2];             /* current row in each buffer */
-    struct write_buffer *own;        /* the two copies in buffers[] when detached; else NULL */
+    bool is_borrowed;                          /* over the view's rows only */
+    int count;                                 /* of buffers */
+    struct write_buffer *buffers[BUFFERS_MAX]; /* newest first */
+    const struct row_list *lists[BUFFERS_MAX]; /* their rows, sorted */
+    struct row *rows[BUFFERS_MAX];             /* current row in each buffer */
+    struct write_buffer *own; /* the copies in buffers[] when detached; else NULL */
     struct cached_iter stored;
     struct bytes lower;
     struct bytes upper; /* empty: unbounded */
-    int winner;         /* 0, 1: a buffer; 2: the store; -1: the end */
+    int winner;         /* number of a buffer; `count`: the store; -1: the end */
     size_t passed;      /* rows that are not there any more; see overlay_iter_passed */
     char bounds[];
 };
 
-struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
-                                      struct bytes upper)
+static void add_buffer(struct overlay_iter *iter, struct write_buffer *buffer)
+{
+    if (!buffer)
+        return;
+    iter->buffers[iter->count] = buffer;
+    iter->lists[iter->count++] = write_buffer_order(buffer, iter->cf, iter->lower, iter->upper);
+}
+
+/* Has no sources but those of a view. */
+static struct overlay_iter *iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
+                                     struct bytes upper)
 {
     struct overlay_iter *iter = calloc(1, sizeof *iter + lower.len + upper.len);
     CHECK(iter);
     iter->overlay = overlay;
     iter->cf = cf;
-    iter->buffers[0] = overlay->active;
-    iter->buffers[1] = overlay->immutable;
-    overlay->iterated[cf] = OVERLAY_ITERATED;
-    for (int i = 0; i < 2; i++)
-        if (iter->buffers[i])
-            iter->lists[i] = write_buffer_order(iter->buffers[i], cf, lower, upper);
     if (lower.len)
         memcpy(iter->bounds, lower.data, lower.len);
     if (upper.len)
@@ -51,23 +57,36 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
     iter->upper = (struct bytes){iter->bounds + lower.len, upper.len};
     cached_iter_init(&iter->stored, overlay, cf, iter->lower, iter->upper);
     iter->winner = -1;
+    if (overlay->view) {
+        add_buffer(iter, &overlay->view->written);
+        add_buffer(iter, &overlay->view->borrowed);
+    }
     return iter;
 }
 
-struct overlay_iter *overlay_iter_new_attempt(struct overlay *overlay, enum cf cf,
-                                              struct bytes lower, struct bytes upper)
+struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
+                                      struct bytes upper)
 {
-    struct overlay_iter *iter = overlay_iter_new(overlay, cf, lower, upper);
-    CHECK(overlay->attempt.is_on);
-    iter->stored.is_through = iter->is_attempt = true;
-    iter->buffers[1] = NULL; /* its rows are older */
+    struct overlay_iter *iter = iter_new(overlay, cf, lower, upper);
+    overlay->iterated[cf] = OVERLAY_ITERATED;
+    add_buffer(iter, overlay->active);
+    add_buffer(iter, overlay->immutable);
     return iter;
 }
 
-/* Moves the store's iterator, unless the iteration is over rows of the attempt only. */
+struct overlay_iter *overlay_iter_new_borrowed(struct overlay *overlay, enum cf cf,
+                                               struct bytes lower, struct bytes upper)
+{
+    CHECK(overlay->view);
+    struct overlay_iter *iter = iter_new(overlay, cf, lower, upper);
+    iter->stored.is_through = iter->is_borrowed = true;
+    return iter;
+}
+
+/* Moves the store's iterator, unless the iteration is over the view's rows only. */
 static void stored_seek(struct overlay_iter *iter, bool reverse, struct bytes key, bool has_from)
 {
-    if (!iter->is_attempt)
+    if (!iter->is_borrowed)
         cached_iter_seek(&iter->stored, reverse, key, has_from);
 }
 
@@ -76,11 +95,9 @@ void overlay_iter_free(struct overlay_iter *iter)
     if (!iter)
         return;
     cached_iter_fini(&iter->stored);
-    if (iter->own) {
-        write_buffer_fini(&iter->own[0]);
-        write_buffer_fini(&iter->own[1]);
-        free(iter->own);
-    }
+    for (int i = 0; iter->own && i < iter->count; i++)
+        write_buffer_fini(&iter->own[i]);
+    free(iter->own);
     free(iter);
 }
 
@@ -127,26 +144,17 @@ void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_row
                          void *owner)
 {
     CHECK(!iter->own);
-    iter->own = malloc(2 * sizeof *iter->own);
+    iter->own = malloc((size_t)iter->count * sizeof *iter->own);
     CHECK(iter->own);
     cached_iter_detach(&iter->stored, rows, on_rows, owner);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < iter->count; i++) {
         struct write_buffer *copy = &iter->own[i];
         write_buffer_init(copy);
-        if (!iter->buffers[i])
-            continue;
         copy_rows(iter, i, copy);
         copy_ranges(iter, iter->buffers[i], copy);
         iter->lists[i] = write_buffer_order(copy, iter->cf, BYTES(""), BYTES(""));
         iter->buffers[i] = copy;
     }
-}
-
-/* Does the iteration pass over the row? */
-static bool is_hidden(const struct overlay_iter *iter, const struct row *row)
-{
-    return row->state == ROW_ABSENT ||
-           (iter->is_attempt && row->attempt != iter->overlay->attempt.number);
 }
 
 /* The row that follows `row` in a write buffer, in the direction of the iteration; NULL: there is none. */
@@ -155,32 +163,32 @@ static struct row *row_after(const struct overlay_iter *iter, int index, const s
     return iter->reverse ? rows_before(iter->lists[index], row->key, false, false) : row->next[0];
 }
 
-/* The first row from `row` on in this direction that is not hidden and is within the bounds. */
-static struct row *buffer_skip_hidden(struct overlay_iter *iter, int index, struct row *row)
+/* The first row from `row` on in this direction that is not absent and is within the bounds. */
+static struct row *buffer_skip_absent(struct overlay_iter *iter, int index, struct row *row)
 {
-    for (; row && is_hidden(iter, row); iter->passed++)
+    for (; row && row->state == ROW_ABSENT; iter->passed++)
         row = row_after(iter, index, row);
     return row && in_iter_bounds(iter, row->key) ? row : NULL;
 }
 
 static void buffer_step(struct overlay_iter *iter, int index)
 {
-    iter->rows[index] = buffer_skip_hidden(iter, index, row_after(iter, index, iter->rows[index]));
+    iter->rows[index] = buffer_skip_absent(iter, index, row_after(iter, index, iter->rows[index]));
 }
 
 static struct bytes source_key(const struct overlay_iter *iter, int source)
 {
-    return source < 2 ? iter->rows[source]->key : cached_iter_key(&iter->stored);
+    return source < iter->count ? iter->rows[source]->key : cached_iter_key(&iter->stored);
 }
 
 static bool source_valid(const struct overlay_iter *iter, int source)
 {
-    return source < 2 ? iter->rows[source] != NULL : cached_iter_valid(&iter->stored);
+    return source < iter->count ? iter->rows[source] != NULL : cached_iter_valid(&iter->stored);
 }
 
 static void source_step(struct overlay_iter *iter, int source)
 {
-    if (source < 2)
+    if (source < iter->count)
         buffer_step(iter, source);
     else
         cached_iter_step(&iter->stored);
@@ -190,7 +198,7 @@ static void source_step(struct overlay_iter *iter, int source)
 static int nearest_source(struct overlay_iter *iter)
 {
     int winner = -1;
-    for (int source = 0; source < 3; source++) {
+    for (int source = 0; source <= iter->count; source++) {
         if (!source_valid(iter, source))
             continue;
         int order =
@@ -206,10 +214,10 @@ static int nearest_source(struct overlay_iter *iter)
 /* The deleted range of a buffer newer than `source` that contains this key; NULL: none. */
 static const struct range *covered(struct overlay_iter *iter, int source, struct bytes key)
 {
-    for (int newer = 0; newer < source && newer < 2; newer++) {
+    for (int newer = 0; newer < source && newer < iter->count; newer++) {
         const struct write_buffer *buffer = iter->buffers[newer];
         const struct range *range =
-            buffer && buffer->ranges_count ? write_buffer_range_of(buffer, iter->cf, key) : NULL;
+            buffer->ranges_count ? write_buffer_range_of(buffer, iter->cf, key) : NULL;
         if (range) {
             overlay_observe_effect(iter->overlay, range->ticket);
             return range;
@@ -241,13 +249,14 @@ static void iter_find_visible(struct overlay_iter *iter)
         iter->winner = winner;
         if (winner < 0)
             return;
-        if (winner < 2)
+        bool is_stored = winner == iter->count;
+        if (!is_stored)
             overlay_observe_row(iter->overlay, iter->rows[winner]);
         const struct range *range = covered(iter, winner, source_key(iter, winner));
-        if (!range && (winner == 2 || iter->rows[winner]->state == ROW_VALUE))
+        if (!range && (is_stored || iter->rows[winner]->state == ROW_VALUE))
             return;
         iter->passed++;
-        if (range && winner == 2)
+        if (range && is_stored)
             store_jump(iter, range);
         else
             source_step(iter, winner);
@@ -259,9 +268,8 @@ void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
     if (bytes_compare(key, iter->lower) < 0)
         key = iter->lower;
     iter->reverse = false;
-    for (int i = 0; i < 2; i++)
-        if (iter->buffers[i])
-            iter->rows[i] = buffer_skip_hidden(iter, i, rows_at_or_after(iter->lists[i], key));
+    for (int i = 0; i < iter->count; i++)
+        iter->rows[i] = buffer_skip_absent(iter, i, rows_at_or_after(iter->lists[i], key));
     stored_seek(iter, false, key, true);
     iter_find_visible(iter);
 }
@@ -274,10 +282,9 @@ void overlay_iter_seek_first(struct overlay_iter *iter)
 static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal, bool unbounded)
 {
     iter->reverse = true;
-    for (int i = 0; i < 2; i++)
-        if (iter->buffers[i])
-            iter->rows[i] =
-                buffer_skip_hidden(iter, i, rows_before(iter->lists[i], key, or_equal, unbounded));
+    for (int i = 0; i < iter->count; i++)
+        iter->rows[i] =
+            buffer_skip_absent(iter, i, rows_before(iter->lists[i], key, or_equal, unbounded));
 }
 
 void overlay_iter_seek_last(struct overlay_iter *iter)
@@ -324,7 +331,8 @@ struct bytes overlay_iter_key(const struct overlay_iter *iter)
 
 struct bytes overlay_iter_value(const struct overlay_iter *iter)
 {
-    return iter->winner < 2 ? iter->rows[iter->winner]->value : cached_iter_value(&iter->stored);
+    return iter->winner < iter->count ? iter->rows[iter->winner]->value
+                                      : cached_iter_value(&iter->stored);
 }
 
 size_t overlay_iter_passed(struct overlay_iter *iter)

@@ -21,7 +21,7 @@ static size_t marks_distance(const struct overlay *overlay)
 
 void overlay_space_marks(struct overlay *overlay)
 {
-    overlay->kept.marks.next_bytes = overlay->active->arena.bytes + marks_distance(overlay);
+    overlay->kept.marks.next_bytes = overlay_target(overlay)->arena.bytes + marks_distance(overlay);
 }
 
 void overlay_add_mark(struct overlay *overlay)
@@ -32,9 +32,10 @@ void overlay_add_mark(struct overlay *overlay)
         marks->items = realloc(marks->items, marks->cap * sizeof *marks->items);
         CHECK(marks->items);
     }
-    marks->items[marks->count++] = (struct release_mark){.rows = write_buffer_mark(overlay->active),
-                                                         .undo_count = overlay->undo.count,
-                                                         .changes = overlay->batch->count};
+    marks->items[marks->count++] =
+        (struct release_mark){.rows = write_buffer_mark(overlay_target(overlay)),
+                              .undo_count = overlay->undo.count,
+                              .changes = overlay->batch->count};
     overlay_space_marks(overlay);
 }
 
@@ -48,11 +49,11 @@ void overlay_release(struct overlay *overlay, const struct mark *mark)
     if (count == marks->count)
         return;
     const struct release_mark *to = &marks->items[count];
-    size_t gone = overlay->active->arena.bytes - to->rows.arena.bytes;
+    size_t gone = overlay_target(overlay)->arena.bytes - to->rows.arena.bytes;
     marks->count = count;
     if (gone >= marks_distance(overlay) && gone >= to->rows.arena.bytes) {
         overlay->batch->count = to->changes;
-        write_buffer_release(overlay->active, &to->rows);
+        write_buffer_release(overlay_target(overlay), &to->rows);
     }
     overlay_space_marks(overlay);
 }

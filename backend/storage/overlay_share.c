@@ -28,6 +28,10 @@ struct overlay_share overlay_share(const struct overlay *overlay, struct bytes v
         return (struct overlay_share){0};
     for (int i = 0; i < 2 && !chunk; i++)
         chunk = arena_share(&overlay->buffers[i].arena, value);
+    if (!chunk && overlay->view)
+        chunk = arena_share(&overlay->view->written.arena, value);
+    if (!chunk && overlay->view)
+        chunk = arena_share(&overlay->view->borrowed.arena, value);
     if (chunk)
         return (struct overlay_share){release_chunk, chunk};
     if (overlay->reader)

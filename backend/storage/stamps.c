@@ -2,14 +2,22 @@
 
 #include "backend/format/encoding.h"
 
-void stamps_row(struct stamps *stamps, enum cf cf, struct bytes key)
+bool stamps_place_of(enum cf cf, struct bytes key, size_t *place)
 {
     struct bytes space, user_key, sub;
     uint16_t slot;
     uint64_t version;
-    if (cf_has_collections(cf) &&
-        decode_collection_key(key, &space, &slot, &user_key, &version, &sub))
-        stamps->of[stamp_place(version)]++;
+    bool is_inside = cf_has_collections(cf) &&
+                     decode_collection_key(key, &space, &slot, &user_key, &version, &sub);
+    *place = is_inside ? stamp_place(version) : 0;
+    return is_inside;
+}
+
+void stamps_row(struct stamps *stamps, enum cf cf, struct bytes key)
+{
+    size_t place;
+    if (stamps_place_of(cf, key, &place))
+        stamps->of[place]++;
 }
 
 /* Are all rows of the range in the collection with this prefix? */

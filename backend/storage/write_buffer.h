@@ -34,7 +34,6 @@ struct row {
     uint8_t height;
     bool is_secured : 1; /* its last effect was (overlay_secured_begin) */
     bool is_moved : 1;   /* its last effect was (overlay_moved_begin) */
-    uint32_t attempt;    /* the last effect is of the attempt with this number; 0: of none */
     struct row *next[];  /* one per level of the row's height */
 };
 

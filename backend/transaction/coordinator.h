@@ -83,9 +83,9 @@ bool coordinator_script_writes(const struct partition *partition, const struct c
                                const struct bytes *argv);
 /* The attempt was rolled back because it needed keys of other shards: they are locked and fetched. */
 void coordinator_fetch(struct call *call);
-/* An attempt that needed nothing more is complete and has not been rolled back: collects its effects, those after
- * `position`, and its messages after the first `messages`. */
-void coordinator_collect(struct call *call, size_t position, uint32_t messages);
+/* An attempt that needed nothing more is complete and has not been rolled back: collects its effects, and its messages after the first
+ * `messages`. */
+void coordinator_collect(struct call *call, uint32_t messages);
 /* After coordinator_collect and the rollback. True: the command is done, its own effects are in the batch; false: the
  * session waits for other shards, and the reply was kept. */
 bool coordinator_commit(struct call *call);

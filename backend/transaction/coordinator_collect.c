@@ -100,13 +100,13 @@ static void collect_messages(struct call *call, uint32_t first)
     push_messages_take(messages, first, &transaction->messages);
 }
 
-void coordinator_collect(struct call *call, size_t position, uint32_t messages)
+void coordinator_collect(struct call *call, uint32_t messages)
 {
     struct coordinated *transaction = call->session->pending.across;
     struct collecting collecting = {call, transaction};
     const struct overlay_changes changes = {
         .on_range = collect_range, .on_row = collect_row, .owner = &collecting};
     transaction->own = begin_effects(call->partition);
-    overlay_each_change(call->partition->overlay, position, &changes);
+    overlay_each_written(call->partition->overlay, &changes);
     collect_messages(call, messages);
 }

@@ -101,6 +101,8 @@ void __real_overlay_rollback(struct overlay *overlay);
 void __wrap_overlay_rollback(struct overlay *overlay);
 void __real_overlay_attempt_end(struct overlay *overlay, bool is_good);
 void __wrap_overlay_attempt_end(struct overlay *overlay, bool is_good);
+void __real_overlay_view_end(struct overlay *overlay);
+void __wrap_overlay_view_end(struct overlay *overlay);
 enum effects_read __real_effects_next(struct effects_reader *reader, struct effect *effect);
 enum effects_read __wrap_effects_next(struct effects_reader *reader, struct effect *effect);
 void __real_effects_delete_range(struct effects *effects, enum cf cf, struct bytes from,
@@ -551,5 +553,12 @@ void __wrap_overlay_attempt_end(struct overlay *overlay, bool is_good)
 {
     is_rolling_back = true;
     __real_overlay_attempt_end(overlay, is_good);
+    is_rolling_back = false;
+}
+
+void __wrap_overlay_view_end(struct overlay *overlay)
+{
+    is_rolling_back = true;
+    __real_overlay_view_end(overlay);
     is_rolling_back = false;
 }

@@ -2,7 +2,7 @@
  * test_overlay.c - the overlay compared with a model: random effects, batches, buffers, failures and rollbacks over few
  * keys. After every step, reads and iterations in both directions must give the model's rows. One detached iterator at
  * a time stays open over many steps, and must give the rows that the model had when it was opened. With most seeds,
- * reader threads read rows for it.
+ * reader threads read rows for it. What is borrowed and written in a view must be gone at its end.
  *
  *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
  */
@@ -10,6 +10,7 @@
 #include "backend/storage/overlay.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/reader.h"
+#include "backend/storage/view.h"
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/error.h"
@@ -35,6 +36,7 @@ static const struct store_options OPTIONS = {.path = "overlay"};
 struct state {
     int values[KEYS];
     bool are_secured[KEYS]; /* the last effect was */
+    bool are_in_view[KEYS]; /* they were borrowed, or changed in a view */
 };
 
 struct world {
@@ -107,6 +109,7 @@ static void step_put(struct world *world)
     char value[16];
     int index = (int)chance(world, KEYS);
     world->now.values[index] = ++world->next_value;
+    world->now.are_in_view[index] = true;
     world->now.are_secured[index] = world->is_securing;
     size_t len = (size_t)sprintf(value, "%d", world->next_value);
     overlay_put(world->overlay, CF_DATA, key_of(index, key), (struct bytes){value, len});
@@ -117,6 +120,7 @@ static void step_delete(struct world *world)
     char key[NAME_BYTES];
     int index = (int)chance(world, KEYS);
     world->now.values[index] = -1;
+    world->now.are_in_view[index] = true;
     world->now.are_secured[index] = world->is_securing;
     overlay_delete(world->overlay, CF_DATA, key_of(index, key));
 }
@@ -130,6 +134,7 @@ static void step_delete_range(struct world *world)
     bool to_the_end = b >= KEYS;
     for (int i = a; i < KEYS && i < b; i++) {
         world->now.values[i] = -1;
+        world->now.are_in_view[i] = true;
         world->now.are_secured[i] = false;
     }
     overlay_delete_range(world->overlay, CF_DATA, key_of(a, from),
@@ -580,6 +585,108 @@ static void check_observed(struct world *world)
     }
 }
 
+/* ---- views ---- */
+
+/* Some rows come from another shard. */
+static void lend_rows(struct world *world, struct view *view, struct state *lent)
+{
+    char key[NAME_BYTES];
+    char text[16];
+    for (uint32_t i = chance(world, 8); i > 0; i--) {
+        int index = (int)chance(world, KEYS);
+        bool is_there = chance(world, 4);
+        lent->values[index] = is_there ? ++world->next_value : -1;
+        lent->are_in_view[index] = true;
+        struct bytes value = {text, (size_t)sprintf(text, "%d", lent->values[index])};
+        view_lend(view, CF_DATA, key_of(index, key), is_there ? &value : NULL);
+    }
+}
+
+/* Rows of other shards are those of the view alone. */
+static void check_borrowed(struct world *world)
+{
+    char key[NAME_BYTES];
+    struct slice value;
+    for (int i = 0; i < KEYS; i++) {
+        int err = overlay_get_borrowed(world->overlay, CF_DATA, key_of(i, key), &value);
+        int wanted = world->now.values[i] >= 0 ? OK : ERR_NOT_FOUND;
+        CHECK(err == (world->now.are_in_view[i] ? wanted : ERR_RETRY));
+    }
+}
+
+static void replay_range(void *owner, enum cf cf, struct bytes from, struct bytes to)
+{
+    char key[NAME_BYTES];
+    struct state *state = owner;
+    for (int i = 0; i < KEYS; i++)
+        if (range_has(&(struct range){.cf = cf, .from = from, .to = to}, CF_DATA, key_of(i, key)))
+            state->values[i] = -1;
+}
+
+static void replay_row(void *owner, enum cf cf, struct bytes key, const struct bytes *value)
+{
+    struct state *state = owner;
+    char text[16] = "-1";
+    int index = (key.data[PREFIX] - '0') * 10 + key.data[PREFIX + 1] - '0';
+    CHECK(cf == CF_DATA && index < KEYS && (!value || value->len < sizeof text));
+    if (value)
+        (void)snprintf(text, sizeof text, "%.*s", (int)value->len, value->data);
+    state->values[index] = atoi(text);
+}
+
+/* The effects that are collected lead from the state at the beginning to the present one. */
+static void check_written(const struct world *world, struct state begun)
+{
+    overlay_each_written(world->overlay,
+                         &(struct overlay_changes){replay_range, replay_row, &begun});
+    CHECK(memcmp(begun.values, world->now.values, sizeof begun.values) == 0);
+}
+
+static void step_in_view(struct world *world)
+{
+    overlay_savepoint(world->overlay);
+    world->saved = world->now;
+    for (uint32_t i = chance(world, 4); i > 0; i--)
+        step_put(world);
+    if (chance(world, 2))
+        step_delete(world);
+    if (chance(world, 4) == 0)
+        step_delete_range(world);
+    check_gets(world);
+    check_borrowed(world);
+    check_iteration(world, chance(world, 2));
+    check_collection(world, chance(world, 2));
+    bool is_undone = chance(world, 4) == 0;
+    if (!is_undone)
+        return;
+    put_big(world, MUCH / (1 + chance(world, 4)));
+    overlay_rollback(world->overlay);
+    world->now = world->saved;
+}
+
+/* The attempts of a transaction over shards. What one has written is gone when it ends; what was borrowed stays. */
+static void step_view(struct world *world)
+{
+    const struct state before = world->now;
+    struct state lent = before;
+    struct view *view = view_new();
+    bool was_dirty = overlay_dirty(world->overlay);
+    memset(lent.are_in_view, 0, sizeof lent.are_in_view);
+    for (uint32_t attempt = 1 + chance(world, 3); attempt > 0; attempt--) {
+        lend_rows(world, view, &lent);
+        world->now = lent;
+        overlay_view_begin(world->overlay, view);
+        for (uint32_t i = chance(world, 4); i > 0; i--)
+            step_in_view(world);
+        check_written(world, lent);
+        overlay_view_end(world->overlay);
+        CHECK(overlay_dirty(world->overlay) == was_dirty);
+        world->now = before;
+        check_gets(world);
+    }
+    view_free(view);
+}
+
 static uint64_t walks_in_runs;
 
 static void world_open(struct world *world, uint64_t seed)
@@ -642,6 +749,8 @@ static int run_seed(uint64_t seed, int steps)
             step_secured(&world);
         else if (chance(&world, 16) == 0)
             step_much(&world);
+        else if (chance(&world, 8) == 0)
+            step_view(&world);
         else
             step_command(&world);
         if (chance(&world, 6) == 0)

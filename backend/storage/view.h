@@ -1,0 +1,37 @@
+/*
+ * view.h - rows that one transaction over shards sees, and nothing else does: those of other shards, and those that it writes.
+ *
+ *   reads:   written ─► borrowed ─► the overlay (overlay.h)
+ *   effects: ─► written
+ *
+ *   view_lend ─► overlay_view_begin ─► commands ─┬─► overlay_view_end: what was written is gone, what was borrowed stays
+ *                        ▲                       │
+ *                        └── view_lend, more ◄───┴─► overlay_each_written: the effects, which are then prepared
+ *
+ * An attempt of the transaction runs inside a view (attempt.h), so it changes neither the open batch nor a write buffer, however it
+ * ends. The transaction keeps the view over its attempts: rows are put into it once, when they come from their shard.
+ *
+ * Rows of a view have the ticket 0: they are in no batch, so no reply waits for them.
+ */
+#pragma once
+
+#include "backend/storage/stamps.h"
+#include "backend/storage/write_buffer.h"
+
+struct overlay;
+
+struct view {
+    struct write_buffer written;  /* in this attempt */
+    struct write_buffer borrowed; /* rows of other shards; without ranges */
+    size_t effects;               /* in this attempt; not of those that were rolled back */
+    /* bits: the places of the stamps of collections whose rows were borrowed */
+    uint64_t lent[(1 << STAMP_BITS) / 64];
+};
+
+struct view *view_new(void);
+/* NULL is allowed. Not inside overlay_view_begin and _end, nor is view_clear. */
+void view_free(struct view *view);
+/* Forgets all rows. */
+void view_clear(struct view *view);
+/* Adds a row of another shard, or replaces it; value NULL: the row does not exist there. Key and value are copied. */
+void view_lend(struct view *view, enum cf cf, struct bytes key, const struct bytes *value);
