@@ -345,13 +345,17 @@ static void test_help_lists_what_the_program_answers(void)
 {
     command_reply_help(&reply, find("scree"), HANDLER_BACKEND);
     CHECK(replied_is(
-        "*23\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
+        "*25\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
         "+    Manage backups: START, STATUS, CANCEL, LIST, DELETE.\r\n"
         "+COMPACT\r\n+    Compact all data on disk: START, STATUS, CANCEL.\r\n"
         "+HELP\r\n"
         "+    List the subcommands.\r\n"
         "+KILL\r\n+    End the slow command, EXEC or script with this id (SCREE RUNNING), and roll "
         "back its effects.\r\n"
+        "+LEADER\r\n"
+        "+    TO address: the copy that leads gives its role to the one at this address, without "
+        "an error for "
+        "clients of proxies. The reply comes when it has begun.\r\n"
         "+MOVES\r\n"
         "+    List the slots that move between shards, and what the shard map still wishes. PAUSE, "
         "RESUME, CANCEL: control the moves.\r\n"
