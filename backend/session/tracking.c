@@ -457,6 +457,13 @@ void tracking_flush(struct call *call, const struct space *space)
         invalidate_trackers(&news, tracked_of(tracking, name), name);
 }
 
+static void changes_clear(struct tracked *tracked)
+{
+    changed_free(tracked->changed);
+    tracked->changed = table_new();
+}
+
+/* What has changed in this turn is not told: it was rolled back, and all clients drop what they have. */
 void tracking_forget_all(struct partition *partition)
 {
     struct tracking *tracking = partition->watchers.tracking;
@@ -464,8 +471,11 @@ void tracking_forget_all(struct partition *partition)
     size_t cursor = 0;
     struct bytes name;
     void *tracked;
-    while (tracking->count && table_next(tracking->namespaces, &cursor, &name, &tracked))
+    while (tracking->count && table_next(tracking->namespaces, &cursor, &name, &tracked)) {
+        changes_clear(tracked);
         invalidate_trackers(&news, tracked, name);
+    }
+    tracking->is_changed = false;
 }
 
 /* ---- slots that have moved ---- */
@@ -587,8 +597,7 @@ static void tell_changes(struct partition *partition, struct tracked *tracked)
         tell_prefix(partition, tracked, prefixes[i], keys);
     free(prefixes);
     free(keys);
-    changed_free(tracked->changed);
-    tracked->changed = table_new();
+    changes_clear(tracked);
 }
 
 bool tracking_turn_end(struct partition *partition)
