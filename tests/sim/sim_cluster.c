@@ -13,7 +13,6 @@
 #include "shared/check.h"
 #include "shared/net/worker.h"
 #include "tests/sim/sim_audit.h"
-#include "tests/sim/sim_leader.h"
 #include "tests/sim/sim_world.h"
 #include "tests/sim/storage_mem.h"
 
@@ -268,7 +267,7 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     seat->partition->listeners.unix_socket = listen_on(seat, shard->addresses[1]);
     seat->partition->listeners.port = SIM_PORT + (int)index;
     if (cluster->plan.has_leaders)
-        seat->leader = sim_leader_new(seat->partition, &backend->terms[index]);
+        seat->leader = sim_leader_new(seat->partition, &backend->groups[index]);
     if (cluster->map)
         peering_configure(seat->partition);
     if (!cluster->plan.has_portions)

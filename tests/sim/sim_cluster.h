@@ -16,6 +16,7 @@
 #include "config/config.h"
 #include "shared/slot.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_leader.h"
 #include "tests/sim/sim_relay.h"
 
 enum {
@@ -33,7 +34,6 @@ struct partition;
 struct proxy;
 struct process;
 struct sim_cluster;
-struct sim_leader;
 struct store_env;
 
 enum sim_state { SIM_DOWN, SIM_UP, SIM_STOPPING };
@@ -89,9 +89,9 @@ struct sim_backend {
     enum sim_state state;
     struct process *process;
     struct sim_seat seats[SIM_PARTITIONS_MAX];
-    uint64_t terms[SIM_PARTITIONS_MAX]; /* of the leaders of its seats */
-    uint64_t back_us;                   /* when DOWN: time of its next start */
-    bool was_crashed;                   /* it has crashed at least once */
+    struct sim_leader_kept groups[SIM_PARTITIONS_MAX]; /* of its seats */
+    uint64_t back_us;                                  /* when DOWN: time of its next start */
+    bool was_crashed;                                  /* it has crashed at least once */
 };
 
 struct sim_proxy {

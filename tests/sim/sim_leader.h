@@ -6,7 +6,8 @@
  *      batch ─► commit_log ─► own log ─ a moment later ─► committed
  *
  * The other copies have the batch in flight when the partition loses its role, or have not, by chance. They commit nothing while they
- * lead, but a first record of their own. So what was acknowledged is there when the partition leads again.
+ * lead, but a first record of their own. So what was acknowledged is there when the partition leads again. A partition that follows when
+ * its process ends follows when it starts again. A disk that refuses a record ends the role; one that is full refuses batches.
  */
 #pragma once
 
@@ -16,12 +17,20 @@
 struct partition;
 struct sim_leader;
 
-/* Before peering_configure: the partition leads from its first turn on. `term` is the last one of its group, which the caller keeps while the
- * process is down, as a copy keeps it on its disk: other shards have heard it. */
-struct sim_leader *sim_leader_new(struct partition *partition, uint64_t *term);
+/* What the caller keeps while the process is down: a copy has it on its disk, and the others know it. All 0 for a new group. */
+struct sim_leader_kept {
+    uint64_t term;      /* the last one; other shards have heard it */
+    uint64_t committed; /* the last record that the group has committed */
+    bool follows;       /* the partition does not lead */
+};
+
+/* Before peering_configure: the partition leads from its first turn on, or follows. */
+struct sim_leader *sim_leader_new(struct partition *partition, struct sim_leader_kept *kept);
 /* Before the partition is freed. NULL is allowed. */
 void sim_leader_free(struct sim_leader *leader);
-/* It loses its role. False: not now, because it has none, or its disk has failed. */
+/* Its disk has no room for records until this time. */
+void sim_leader_fill_disk(struct sim_leader *leader, uint64_t until_us);
+/* It loses its role. False: not now, or it has none. */
 bool sim_leader_lose(struct sim_leader *leader);
-/* It leads again, if it does not. */
-void sim_leader_take(struct sim_leader *leader);
+/* A partition that follows leads again. False: not now. */
+bool sim_leader_take(struct sim_leader *leader);

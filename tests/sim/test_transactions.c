@@ -24,7 +24,6 @@
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
-#include "tests/sim/sim_leader.h"
 #include "tests/sim/sim_seeds.h"
 #include "tests/sim/sim_strays.h"
 #include "tests/sim/sim_teller.h"
@@ -51,6 +50,7 @@ enum {
     STRAYS_EVERY = 4, /* possible faults for each stray */
     DOWN_US_MAX = 3 * 1000 * 1000,
     REST_US = 1000 * 1000,
+    LOOK_US = 100 * 1000,
     FREEZE_MS_MAX = 10000, /* of migration-freeze */
     FREEZE_DELAYS =
         24, /* a freeze takes at most so many delays of the network and jobs of disks … */
@@ -90,6 +90,7 @@ struct world {
     uint64_t reload_us[SHARDS]; /* when a backend gets the newest map; 0: it has it */
     uint64_t go_on_us[SHARDS];  /* when cancelled moves go on; 0: nothing was cancelled */
     bool was_cancelled[SHARDS];
+    uint64_t look_us[SHARDS]; /* when it is looked again whether moves are paused */
     bool has_leaders;         /* shards have several copies, and another one leads at times */
     uint64_t lead_us[SHARDS]; /* when the shard leads again; 0: it does */
     bool was_forced;          /* an operator has ended a transaction */
@@ -221,8 +222,8 @@ static bool is_calm(void)
         if (world.cluster.backends[i].state != SIM_UP)
             return false;
         const struct partition_shards *shards = &partition_of(i)->shards;
-        if (!is_settled(partition_of(i), i) || lock_set_count(shards->locks) ||
-            participant_figures(shards->participant).count ||
+        if (partition_of(i)->copies.is_closed || !is_settled(partition_of(i), i) ||
+            lock_set_count(shards->locks) || participant_figures(shards->participant).count ||
             has_silent_forced(shards->participant) ||
             coordinator_figures(shards->coordinator).count)
             return false;
@@ -442,6 +443,7 @@ static void crash(unsigned which, uint64_t down_us)
     sim_strays_crashed(&world.strays, which);
     sim_backend_crash(backend);
     backend->back_us = sim_now_us() + down_us;
+    backend->groups[0].follows = world.has_leaders && (backend->groups[0].follows || sim_random(2));
 }
 
 static void restart_backend(unsigned which)
@@ -468,12 +470,21 @@ static void restart_proxy(void)
     proxy->back_us = sim_now_us() + sim_random(100000);
 }
 
+static struct sim_leader *leader_of(unsigned which)
+{
+    return world.cluster.backends[which].seats[0].leader;
+}
+
 static void break_disk(unsigned which)
 {
     if (world.cluster.backends[which].state != SIM_UP)
         return;
     struct storage *storage = partition_of(which)->storage;
     say("disk fails", which);
+    if (world.has_leaders && sim_random(3) == 0)
+        sim_leader_fill_disk(leader_of(which), sim_now_us() + sim_random(DOWN_US_MAX));
+    if (world.has_leaders && sim_random(3) == 0)
+        store_mem_fail_apply(storage_store(storage), 1 + sim_random(4), ERR_STORE);
     storage_mem_fail_next(storage, 1 + sim_random(4), sim_random(2) ? ERR_DISK_FULL : ERR_STORE);
     storage_mem_fail_recover(storage, sim_random(3));
 }
@@ -530,10 +541,29 @@ static void cancel_moves(unsigned which)
     world.was_cancelled[which] = true;
 }
 
+/* on_line of slot_moves_list */
+static void see_paused(void *owner, const char *line)
+{
+    *(bool *)owner |= strstr(line, "paused=yes") != NULL;
+}
+
+/* A batch that was rolled back may have begun the moves again. */
+static bool is_still_paused(unsigned which)
+{
+    bool is_paused = false;
+    if (!world.was_cancelled[which] || sim_now_us() < world.look_us[which] || !may_pause(which))
+        return false;
+    world.look_us[which] = sim_now_us() + LOOK_US;
+    (void)slot_moves_list(partition_of(which)->shards.moves, see_paused, &is_paused);
+    return is_paused;
+}
+
 static void let_moves_go_on(bool at_once)
 {
     for (unsigned i = 0; i < SHARDS; i++) {
         struct call call;
+        if (at_once && !world.go_on_us[i] && is_still_paused(i))
+            world.go_on_us[i] = sim_now_us();
         if (!world.go_on_us[i] || (!at_once && world.go_on_us[i] > sim_now_us()) || !may_pause(i))
             continue;
         say("moves go on", i);
@@ -635,30 +665,49 @@ static void make_fault(enum fault fault)
     }
 }
 
-static void lose_leader(unsigned which)
+static void lead_later(unsigned which)
 {
-    if (world.cluster.backends[which].state != SIM_UP ||
-        !sim_leader_lose(world.cluster.backends[which].seats[0].leader))
-        return;
-    say("another copy leads", which);
     world.lead_us[which] = sim_now_us() + sim_random(sim_random(2) ? 20000 : DOWN_US_MAX);
 }
 
-static void lead_again(bool at_once)
+static void lose_leader(unsigned which)
 {
-    for (unsigned i = 0; i < SHARDS; i++) {
-        if (!world.lead_us[i] || (!at_once && world.lead_us[i] > sim_now_us()))
-            continue;
-        say("leads again", i);
-        if (world.cluster.backends[i].state == SIM_UP)
-            sim_leader_take(world.cluster.backends[i].seats[0].leader);
-        world.lead_us[i] = 0;
+    if (world.cluster.backends[which].state != SIM_UP || !sim_leader_lose(leader_of(which)))
+        return;
+    say("another copy leads", which);
+    lead_later(which);
+}
+
+static void lead_again(unsigned which)
+{
+    if (world.cluster.backends[which].state != SIM_UP || !sim_leader_take(leader_of(which)))
+        return;
+    say("leads again", which);
+    world.lead_us[which] = 0;
+}
+
+/* A copy follows also when it has crashed, or when its disk has refused a record. */
+static void change_leaders(bool at_once)
+{
+    for (unsigned i = 0; i < SHARDS && world.has_leaders; i++) {
+        if (world.lead_us[i] && (at_once || world.lead_us[i] <= sim_now_us()))
+            lead_again(i);
+        else if (!world.lead_us[i] && world.cluster.backends[i].groups[0].follows)
+            lead_later(i);
     }
+}
+
+static bool all_lead(void)
+{
+    for (unsigned i = 0; i < SHARDS; i++)
+        if (world.cluster.backends[i].groups[0].follows)
+            return false;
+    return true;
 }
 
 static void come_back(bool at_once)
 {
-    lead_again(at_once);
+    change_leaders(at_once);
     for (unsigned i = 0; i < SHARDS; i++) {
         if (!world.up_us[i] || (!at_once && world.up_us[i] > sim_now_us()))
             continue;
@@ -700,11 +749,10 @@ static void heal(void)
     sim_knobs()->job_us_max = sim_knobs()->job_us_min + 100;
     world.cluster.relays.is_faulty = false;
     for (unsigned i = 0; i < SHARDS; i++) {
-        if (world.was_cancelled[i] && !world.go_on_us[i])
-            world.go_on_us[i] = sim_now_us(); /* a crash may have brought the pause back */
         if (world.cluster.backends[i].state == SIM_DOWN)
             continue;
         storage_mem_fail_next(partition_of(i)->storage, 0, ERR_STORE);
+        store_mem_fail_apply(storage_store(partition_of(i)->storage), 0, ERR_STORE);
         storage_mem_fail_recover(partition_of(i)->storage, 0);
     }
     come_back(true);
@@ -875,11 +923,7 @@ static void run_schedule(void)
                   sim_random(4) || is_about_waits() || world.has_leaders ? DURABILITY_ALWAYS
                                                                          : DURABILITY_EVERYSEC);
     draw_faults();
-    if (world.has_leaders) {
-        world.faults = world.faults == 1u << FAULT_DISK ? 1u << FAULT_CRASH
-                                                        : world.faults & ~(1u << FAULT_DISK);
-        world.bank.may_fail = true;
-    }
+    world.bank.may_fail |= world.has_leaders;
     if (world.has_moves) {
         world.faults = sim_random(2) ? world.faults | 1u << FAULT_MOVE : 1u << FAULT_MOVE;
         world.fault_ppm += sim_random(2) ? 20000 : 200000;
@@ -962,7 +1006,7 @@ static void run_to_point(unsigned run)
 static bool is_up(void)
 {
     come_back(true);
-    return sim_cluster_is_up(&world.cluster);
+    return sim_cluster_is_up(&world.cluster) && all_lead();
 }
 
 static bool is_down(void)
