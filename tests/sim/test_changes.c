@@ -6,11 +6,14 @@
  *
  *   writer: MULTI, SET k<i>, HGET uncached<i>, EXEC ─► rolled back after the SET ─► runs again when the row is read
  *   listener: CLIENT TRACKING ON BCAST ─► exactly one invalidation of each k<i>
+ *
+ * A leader that is replaced in the middle of a turn reports no change of that turn: it was rolled back, too.
  */
 #include "backend/context/partition.h"
 #include "shared/check.h"
 #include "shared/metrics.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_leader.h"
 #include "tests/sim/sim_partition.h"
 #include "tests/sim/store_mem.h"
 #include "tests/sized.h"
@@ -147,7 +150,68 @@ static void run_world(uint64_t seed)
     sim_partition_fini(&world);
 }
 
+/* ---- a leader that is replaced ---- */
+
+static void refused_reads(void *owner, struct bytes frame)
+{
+    struct client *client = owner;
+    CHECK(frame.data[0] == '-');
+    client->replies++;
+}
+
+static bool has_listened(void *owner)
+{
+    (void)owner;
+    return listener.replies == LISTENER_REPLIES;
+}
+
+/* A command has written in this turn, which is not over. */
+static bool is_turn_dirty(void *owner)
+{
+    (void)owner;
+    return overlay_dirty(world.partition->overlay);
+}
+
+static bool is_refused(void *owner)
+{
+    (void)owner;
+    return writer.replies == 1;
+}
+
+static void replace_leader(uint64_t seed)
+{
+    static const struct sim_connection_events listens = {
+        .on_connect = listener_connects, .on_frame = listener_reads, .on_turn = listener_turn};
+    static const struct sim_connection_events writes = {
+        .on_connect = writer_connects, .on_frame = refused_reads, .on_turn = listener_turn};
+    struct sim_leader_kept kept = {0};
+    memset(reports, 0, sizeof reports);
+    sim_partition_init(&world, seed);
+    sim_knobs()->turn_us_max = 100000; /* until the test has looked */
+    world.config.durability = DURABILITY_ALWAYS;
+    sim_partition_start(&world, true);
+    struct sim_leader *leader = sim_leader_new(world.partition, &kept);
+    sim_connection_begin(&listener.connection, &world, &listens, &listener);
+    CHECK(sim_run_until(has_listened, NULL, STEPS_MAX));
+    sim_connection_begin(&writer.connection, &world, &writes, &writer);
+    out_printf(stream_out(writer.connection.stream), "SET k0 value\r\n");
+    CHECK(sim_run_until(is_turn_dirty, NULL, STEPS_MAX));
+    CHECK(sim_leader_lose(leader));
+    CHECK(sim_run_until(is_refused, NULL, STEPS_MAX));
+    sim_run_for(1000 * 1000);
+    CHECK(reports[0] == 0);
+    sim_leader_free(leader);
+    sim_partition_stop(&world);
+    sim_partition_fini(&world);
+}
+
+static void run(uint64_t seed)
+{
+    run_world(seed);
+    replace_leader(seed);
+}
+
 int main(int argc, char **argv)
 {
-    return sim_run_seeds(argc, argv, sized(SEEDS), run_world);
+    return sim_run_seeds(argc, argv, sized(SEEDS), run);
 }
