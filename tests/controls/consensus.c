@@ -41,6 +41,11 @@ bool __wrap_rule_is_serving(const struct consensus *core);
 bool __real_rule_has_lease(const struct consensus *core);
 bool __wrap_rule_has_lease(const struct consensus *core);
 
+uint64_t __real_members_majority(const struct consensus_members *members,
+                                 const uint64_t values[CONSENSUS_MEMBERS_MAX]);
+uint64_t __wrap_members_majority(const struct consensus_members *members,
+                                 const uint64_t values[CONSENSUS_MEMBERS_MAX]);
+
 /* ---- votes ------------------------------------------------------------------------------------- */
 
 uint64_t __wrap_rule_start_promise(const struct consensus *core, uint64_t now_us)
@@ -93,6 +98,16 @@ uint64_t __wrap_rule_acknowledged(const struct consensus *core)
 {
     return sim_broken == BREAK_ACK_UNSYNCED ? core->following.matched
                                             : __real_rule_acknowledged(core);
+}
+
+uint64_t __wrap_members_majority(const struct consensus_members *members,
+                                 const uint64_t values[CONSENSUS_MEMBERS_MAX])
+{
+    uint64_t most = __real_members_majority(members, values);
+    for (unsigned i = 0; sim_broken == BREAK_ONE_COPY && i < members->count; i++)
+        if (members->list[i].kind == CONSENSUS_VOTER && values[i] > most)
+            most = values[i];
+    return most;
 }
 
 bool __wrap_rule_term_counts(const struct consensus *core, uint64_t index)

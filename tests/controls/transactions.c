@@ -12,6 +12,7 @@
 #include "backend/peer/link.h"
 #include "backend/peer/message.h"
 #include "backend/peer/messages.h"
+#include "backend/peer/peer_set.h"
 #include "backend/session/internal_call.h"
 #include "backend/session/ticket_wait.h"
 #include "backend/slots/key_put.h"
@@ -127,6 +128,8 @@ void __real_forced_tick(struct forced_set *set);
 void __wrap_forced_tick(struct forced_set *set);
 void __real_forced_decided(struct forced_set *set, const struct transaction_id *id, bool is_commit);
 void __wrap_forced_decided(struct forced_set *set, const struct transaction_id *id, bool is_commit);
+void __real_peer_set_cut(struct peer_set *peers);
+void __wrap_peer_set_cut(struct peer_set *peers);
 void __real_commit_sync_next(struct commit *commit);
 void __wrap_commit_sync_next(struct commit *commit);
 
@@ -532,6 +535,12 @@ void __wrap_overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, s
         overlay_put_own(overlay, cf, key, value);
     else
         __real_overlay_put(overlay, cf, key, value);
+}
+
+void __wrap_peer_set_cut(struct peer_set *peers)
+{
+    if (sim_broken != BREAK_PEERS_NOT_CUT)
+        __real_peer_set_cut(peers);
 }
 
 static bool is_rolling_back;

@@ -49,6 +49,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_WOUNDED_KEPT] = "wounded-kept",
         [BREAK_GRANT_KEPT] = "grant-kept",
         [BREAK_HALF_SHOWN] = "half-shown",
+        [BREAK_PEERS_NOT_CUT] = "peers-not-cut",
         [BREAK_VOTE_UNSAVED] = "vote-unsaved",
         [BREAK_MESSAGE_BEFORE_SAVE] = "message-before-save",
         [BREAK_CACHE_COUNTS] = "cache-counts",
@@ -58,6 +59,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_OLD_TERM_COUNTS] = "old-term-counts",
         [BREAK_ACK_UNSYNCED] = "ack-unsynced",
         [BREAK_OWN_UNSYNCED] = "own-unsynced",
+        [BREAK_ONE_COPY] = "one-copy",
         [BREAK_UNMATCHED_COMMIT] = "unmatched-commit",
         [BREAK_TWO_VOTES] = "two-votes",
         [BREAK_SHORT_LOG] = "short-log",
@@ -76,6 +78,11 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_REFUSAL_NO_TERM] = "refusal-no-term",
         [BREAK_WENT_BACK] = "went-back",
         [BREAK_SERVES_ALONE] = "serves-alone",
+        [BREAK_LEASE_ENDLESS] = "lease-endless",
+        [BREAK_BATCH_KEPT] = "batch-kept",
+        [BREAK_BATCH_REPLIED] = "batch-replied",
+        [BREAK_TAIL_APPLIED] = "tail-applied",
+        [BREAK_BEHIND_SERVES] = "behind-serves",
     };
     return broken < BREAK_COUNT ? names[broken] : NULL;
 }

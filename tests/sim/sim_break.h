@@ -60,6 +60,8 @@ enum sim_break {
     BREAK_GRANT_KEPT, /* one that has ended keeps its grant */
     /* of APPLY in slices (participant_apply.c): */
     BREAK_HALF_SHOWN, /* the first slice releases the locks */
+    /* … in shards whose leaders change: */
+    BREAK_PEERS_NOT_CUT, /* a leader that is replaced keeps its links to other shards */
     BREAK_TRANSACTIONS_END,
     /* of copies that agree on a log (tests/controls/consensus.c), in their disks: */
     BREAK_VOTE_UNSAVED = BREAK_TRANSACTIONS_END, /* term and vote are not saved */
@@ -72,6 +74,7 @@ enum sim_break {
     BREAK_OLD_TERM_COUNTS,  /* records of earlier terms are committed by counting copies */
     BREAK_ACK_UNSYNCED,     /* a follower acknowledges before it has synced */
     BREAK_OWN_UNSYNCED,     /* the leader's own copy counts before it is synced */
+    BREAK_ONE_COPY,         /* one copy counts as most of them */
     BREAK_UNMATCHED_COMMIT, /* a heartbeat commits a tail that does not match */
     BREAK_TWO_VOTES,        /* a voter grants to each candidate of a term */
     BREAK_SHORT_LOG,        /* … and to one whose log lacks records */
@@ -92,7 +95,15 @@ enum sim_break {
     /* … in what is around it (test_voters.c): */
     BREAK_WENT_BACK = BREAK_CONSENSUS_END, /* a disk that was set back is not noticed */
     BREAK_SERVES_ALONE, /* a group without keys is served before most of its copies vote */
-    BREAK_COUNT,
+    BREAK_VOTERS_END,
+    /* … and in partitions that lead in turn (tests/controls/leaders.c): */
+    BREAK_LEASE_ENDLESS = BREAK_VOTERS_END, /* the lease of a leader never ends */
+    BREAK_BATCH_KEPT,    /* a leader that is replaced keeps the batch that was not committed … */
+    BREAK_BATCH_REPLIED, /* … or acknowledges it */
+    BREAK_TAIL_APPLIED,  /* a copy adds records that are not committed */
+    BREAK_BEHIND_SERVES, /* a copy leads before it has added all that was committed */
+    BREAK_LEADERS_END,
+    BREAK_COUNT = BREAK_LEADERS_END,
 };
 
 extern enum sim_break sim_broken;

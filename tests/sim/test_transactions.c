@@ -913,11 +913,18 @@ static bool is_about_strays(void)
     return sim_broken == BREAK_EARLY_PUT || sim_broken == BREAK_NO_RECEIPT;
 }
 
+/* Does only a shard whose leader is replaced notice what is broken? */
+static bool is_about_leaders(void)
+{
+    return sim_broken == BREAK_PEERS_NOT_CUT;
+}
+
 static void run_schedule(void)
 {
     bool must_fail = is_about_lost_sources() || is_about_strays();
     world.has_moves = (sim_random(2) && !is_about_waits()) || must_fail || is_about_ranges();
     world.is_prompt = (world.has_moves && sim_random(3) == 0 && !must_fail) || is_about_ranges();
+    world.has_leaders |= is_about_leaders();
     world.has_leaders &= !world.is_prompt && !is_about_waits();
     start_cluster((unsigned)sim_random(SIM_PROXIES_MAX),
                   sim_random(4) || is_about_waits() || world.has_leaders ? DURABILITY_ALWAYS

@@ -781,7 +781,7 @@ int main(int argc, char **argv)
         .seeds = SEEDS,
         .steps = STEPS,
         .first_break = BREAK_WENT_BACK,
-        .end_break = BREAK_COUNT,
+        .end_break = BREAK_VOTERS_END,
         .break_seed = 1,
     };
     log_set_level(LOG_ERROR + 1);
