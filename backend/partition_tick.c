@@ -21,7 +21,10 @@
 #include "shared/hours.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 enum { TICK_MS = 100, TICKS_PER_SECOND = 10 };
 
@@ -157,9 +160,19 @@ static void tick_second(struct partition *partition)
     expiry_timer_show(partition);
 }
 
+/* For other threads, which see by its CPU time that it works. */
+static void note_thread(struct partition *partition)
+{
+    clockid_t clock;
+    if (!atomic_load(&partition->thread.cpu_clock) &&
+        pthread_getcpuclockid(pthread_self(), &clock) == 0)
+        atomic_store(&partition->thread.cpu_clock, clock);
+}
+
 static void on_tick(void *owner)
 {
     struct partition *partition = owner;
+    note_thread(partition);
     atomic_store_explicit(&partition->thread.alive_ms, clock_mono_us() / 1000,
                           memory_order_relaxed);
     if (partition->running.aside)

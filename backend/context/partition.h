@@ -315,6 +315,7 @@ struct partition_thread {
     struct timer *tick;        /* 10 times a second: active expiry, idle clients, cache decay */
     struct turn_hook hook;     /* partition_end_turn */
     uint64_t ticks;            /* number of ticks */
+    _Atomic int cpu_clock;     /* clockid_t of the thread's CPU time; 0: it has not begun */
     _Atomic uint64_t alive_ms; /* last tick, read by the admin port; monotonic */
     bool is_undrained;         /* counted in process->undrained */
     bool is_draining;          /* proxies finish what is in flight (stopping.h); stays set */

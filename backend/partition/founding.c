@@ -19,10 +19,12 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -143,6 +145,16 @@ static void on_failed(void *owner, const char *reason)
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
+/* replica_options.home_progress: the partition's ticks, and the CPU time that a long command uses between them. */
+static uint64_t progress_of_thread(void *owner)
+{
+    const struct partition_thread *thread = &((const struct partition *)owner)->thread;
+    struct timespec used = {0};
+    (void)clock_gettime((clockid_t)atomic_load(&thread->cpu_clock), &used);
+    return atomic_load_explicit(&thread->alive_ms, memory_order_relaxed) +
+           (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
+}
+
 static struct replica *make_replica(struct partition *partition, char *error, size_t size)
 {
     static const struct replica_events events = {.on_role = on_role,
@@ -174,6 +186,8 @@ static struct replica *make_replica(struct partition *partition, char *error, si
             config->replicas == REPLICAS_VOTERS && space_keys_total(partition->spaces) == 0,
         .has_lost = options->has_lost,
         .snapshots = *options->snapshots,
+        .home_progress = progress_of_thread,
+        .home_owner = partition,
     };
     return replica_new(&made, &events, partition, error, size);
 }

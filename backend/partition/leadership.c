@@ -10,9 +10,13 @@
 #include "backend/partition/step_down.h"
 #include "backend/partition/voted_commit.h"
 #include "backend/session/pause.h"
+#include "backend/session/push_message.h"
+#include "backend/session/session_reply.h"
+#include "backend/session/tracking.h"
 #include "backend/slots/peering.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/error.h"
 #include "shared/log.h"
 
 #include <inttypes.h>
@@ -123,6 +127,21 @@ static void tick_lease(struct partition *partition)
         wait_for_lease(partition);
     else
         wait_from_now(partition);
+}
+
+/* ---- a batch that is not committed ------------------------------------------------------------- */
+
+/* Reads go on, but those of what the batches have changed, which no client may see yet. Messages about the changes are dropped with the replies,
+ * so what clients keep of keys is void. */
+static void tick_stall(struct partition *partition)
+{
+    if (partition->running.aside || partition->running.busy_error ||
+        !commit_watch_log(partition->commit))
+        return;
+    if (!sessions_fail_held(partition, ERR_NOT_TAKEN))
+        return;
+    tracking_forget_all(partition);
+    push_messages_deliver(partition->watchers.messages, 0);
 }
 
 /* ---- leading ----------------------------------------------------------------------------------- */
@@ -277,6 +296,7 @@ void leadership_tick(struct partition *partition)
     replica_apply_tick(partition->copies.leadership->apply);
     show_old_data(partition);
     tick_lease(partition);
+    tick_stall(partition);
     take_over_when_done(partition);
 }
 

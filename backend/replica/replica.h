@@ -109,6 +109,9 @@ struct replica_options {
     /* A directory with lost promises is kept beside this one: no group is founded with this copy. */
     bool has_lost;
     struct replica_snapshots snapshots;
+    /* Any number that changes while the home thread does anything; called on the replica's thread. NULL: it is not watched. */
+    uint64_t (*home_progress)(void *owner);
+    void *home_owner;
 };
 
 struct replica_settings {

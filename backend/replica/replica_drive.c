@@ -508,10 +508,11 @@ static void report_trimmed(struct replica *replica)
                                                    .index = base < committed ? base : committed});
 }
 
-/* An election waits until this copy may vote. */
+/* An election waits until this copy may vote, and its disk and its partition work. */
 static bool may_tick(struct replica *replica)
 {
-    return replica->core.role >= CONSENSUS_LEADING || replica_may_vote(replica);
+    return replica->core.role >= CONSENSUS_LEADING ||
+           (replica_may_vote(replica) && !replica_stands_still(replica));
 }
 
 static void plan_tick(struct replica *replica)

@@ -477,4 +477,5 @@ void replica_group_tick(struct replica *replica)
     replica_check_announced(replica);
     start_when_due(replica);
     replica_change_tick(replica);
+    replica_stall_tick(replica);
 }

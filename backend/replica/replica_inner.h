@@ -6,6 +6,7 @@
  *   replica_append.c  records of this leader
  *   replica_adopt.c   connections of other copies, from home
  *   replica_restarts.c  learners whose disks were set back
+ *   replica_stall.c   a leader whose disk or partition stands still
  *   replica_figures.c figures of the members, for any thread
  *   replica_group.c   which group: founding, joining, what it says of itself
  *   replica_change.c  how its members change, and which copies may vote and serve while they do
@@ -108,6 +109,12 @@ struct replica_hand_over {
     uint64_t id, until_us; /* to this member; 0: none */
 };
 
+/* Does this copy stand still (replica_stall.c)? */
+struct replica_stall {
+    uint64_t progress; /* of home, at the last tick */
+    unsigned ticks;    /* without progress of home, in a row */
+};
+
 /* What lets this copy vote, and serve (replica_change.c). */
 struct replica_voting {
     bool is_start_saved; /* the number of this start is durable, so it may be said */
@@ -116,6 +123,7 @@ struct replica_voting {
     bool has_had_most;   /* most addresses of the map were those of voters */
     struct replica_known known;
     struct replica_hand_over hand_over;
+    struct replica_stall stall;
 };
 
 /* Processes of the copies that have said hello last (replica_restarts.c). */
@@ -237,6 +245,12 @@ void replica_hear_applied(struct replica *replica, uint64_t id, uint64_t applied
 
 /* A copy has said hello. */
 void replica_hear_run(struct replica *replica, const struct replica_hello *hello);
+
+/* ---- replica_stall.c ---- */
+
+void replica_stall_tick(struct replica *replica);
+/* If so, this copy does not stand: its records would not be committed, or nothing would be served. */
+bool replica_stands_still(const struct replica *replica);
 
 /* ---- replica_adopt.c ---- */
 

@@ -6,6 +6,7 @@
 #include "backend/wal/wal.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"
@@ -54,6 +55,7 @@ struct replica_log {
     struct last_step begin; /* so all updates of a turn share a job */
     struct changes waiting, running;
     struct outcome outcome; /* of the last job */
+    uint64_t begun_us;      /* when the last job began */
     bool is_running;
     bool is_failed;
     bool is_paused;
@@ -193,6 +195,7 @@ static void start_job(struct replica_log *log)
     timer_stop(log->timer);
     changes_move(&log->running, &log->waiting);
     log->is_running = true;
+    log->begun_us = clock_mono_us();
     worker_submit(log->worker, &log->job);
 }
 
@@ -382,6 +385,11 @@ void replica_log_append(struct replica_log *log, uint64_t index, struct own_reco
     change->bytes = record->bytes.len;
     log->waiting.bytes += change->bytes;
     replica_log_sync(log, cuts);
+}
+
+uint64_t replica_log_running_us(const struct replica_log *log)
+{
+    return log->is_running ? clock_mono_us() - log->begun_us : 0;
 }
 
 size_t replica_log_waiting(const struct replica_log *log)

@@ -94,6 +94,8 @@ void replica_log_append(struct replica_log *log, uint64_t index, struct own_reco
 void replica_log_sync(struct replica_log *log, uint32_t cuts);
 /* Is all that it was given on the disk, and has nothing failed? Then its thread writes no more until it is given something. */
 bool replica_log_is_idle(const struct replica_log *log);
+/* For how long the present job has been at work; 0: none is. */
+uint64_t replica_log_running_us(const struct replica_log *log);
 /* Bytes of records that are not on the disk yet. The log takes any number: its owner hears no more records while there are too many. */
 size_t replica_log_waiting(const struct replica_log *log);
 /* Nothing is written from the call of `paused` on, which comes at once or when the running job has ended, until replica_log_go_on. Not

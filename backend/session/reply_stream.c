@@ -18,8 +18,9 @@
 /* The store will not be opened anew soon, when it may have no iterators. */
 static bool is_sound(const struct partition *partition)
 {
-    return partition->copies.is_following ? !commit_follow_is_broken(partition->commit)
-                                          : !commit_is_failed(partition->commit, NULL);
+    return partition->copies.is_following
+               ? !commit_follow_is_broken(partition->commit)
+               : !commit_is_failed(partition->commit, NULL) || commit_is_stalled(partition->commit);
 }
 
 bool reply_stream_is_allowed(const struct call *call)

@@ -257,6 +257,34 @@ void sessions_release(struct partition *partition, unsigned parity, int err)
     }
 }
 
+/* The older replies first. False: there are none, or they come after a streamed reply that has begun. The session may be freed. */
+static bool fail_held(struct session *session, int err)
+{
+    const struct reply_stream *streamed = streamed_in_reply(session);
+    const uint32_t *counts = session->replies.held_count;
+    unsigned newer = ticket_parity(session);
+    if ((!counts[0] && !counts[1]) || (streamed && streamed->is_open))
+        return false;
+    if (counts[!newer])
+        release(session, !newer, err);
+    if (counts[newer])
+        release(session, newer, err);
+    session->ops->close_if_done(session);
+    return true;
+}
+
+bool sessions_fail_held(struct partition *partition, int err)
+{
+    bool any = false;
+    struct list *next;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
+        next = link->next;
+        any |= fail_held(container_of(link, struct session, link), err);
+    }
+    return any;
+}
+
 void session_refuse(struct session *session, const char *error)
 {
     struct out *out = session_reply_begin(session, false);

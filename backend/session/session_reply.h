@@ -31,6 +31,9 @@ void session_refuse(struct session *session, const char *error);
 /* Ends the hold of all sessions for a ticket of this parity. err OK: the replies are sent; otherwise each becomes the error.
  * Connections that are closing and hold no other replies are closed. */
 void sessions_release(struct partition *partition, unsigned parity, int err);
+/* Each reply that is held becomes the error, while its batch goes on. Messages between replies are dropped with them; those of sessions without
+ * replies stay. True: there were replies. */
+bool sessions_fail_held(struct partition *partition, int err);
 /* Queues a message: complete frames that are sent after all replies so far when the ticket is durable (0: at once),
  * and dropped when its batch fails. */
 void session_push(struct session *session, struct block *frames, uint64_t ticket);

@@ -154,6 +154,7 @@ static void end_batch(struct commit *commit)
 {
     bool was_batch = commit->current.batch != NULL;
     bool fills_buffer = commit->fills_buffer;
+    commit->current.is_stalled = false;
     commit->current.batch = NULL;
     commit->fills_buffer = false;
     if (was_batch && commit->current.result == OK)
@@ -197,6 +198,7 @@ static void submit(struct commit *commit, const struct batch *batch)
     if (commit->current.has_log) {
         commit->current.index = storage_committed(commit->storage) + 1;
         commit->current.term = batch_term(batch);
+        commit->current.closed_us = clock_mono_us();
     }
     commit->current.sync = commit->options.durability == DURABILITY_ALWAYS || commit->sync_is_due;
     if (batch) /* the open batch may still have to be synced: commit_sync_next */
@@ -434,7 +436,7 @@ uint64_t commit_step_down(struct commit *commit)
     if (commit->fills_buffer)
         note_committed(commit);
     commit->current.batch = NULL;
-    commit->fills_buffer = false;
+    commit->fills_buffer = commit->current.is_stalled = false;
     commit->log = (struct commit_log){0};
     commit->state = COMMIT_IDLE;
     commit_set_following(commit, true);

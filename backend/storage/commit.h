@@ -87,6 +87,10 @@ uint64_t commit_step_down(struct commit *commit);
  * flight, and the open one is empty. While it follows: commit_is_failed, with commit_error ERR_READONLY; there is neither a retry nor a
  * recovery; a batch that something opens all the same ends the process. */
 void commit_set_following(struct commit *commit, bool is_following);
+/* To be called ten times a second, not while a command runs. True: the log has not committed the batch in flight for five seconds. From then
+ * on, until it is committed or given up, writes are refused (commit_is_failed), so that the open batch does not grow. */
+bool commit_watch_log(struct commit *commit);
+bool commit_is_stalled(const struct commit *commit);
 /* Does the commit thread write a batch to the WAL? Then commit_step_down would have to wait for the disk. */
 bool commit_is_writing(const struct commit *commit);
 /* While it follows: adds the committed record with this index, which is durable here and follows the last committed one, and commits it.
@@ -120,7 +124,7 @@ bool commit_is_full(const struct commit *commit, uint64_t limit);
 bool commit_is_full_of_big(const struct commit *commit, uint64_t limit);
 /* Writes are refused; *reason is why (one line, for the log and INFO). */
 bool commit_is_failed(const struct commit *commit, const char **reason);
-/* The error for a refused write: ERR_DISK_FULL, ERR_READONLY_DISK or ERR_READONLY. */
+/* The error for a refused write: ERR_DISK_FULL, ERR_READONLY_DISK, ERR_READONLY or ERR_STALLED. */
 int commit_error(const struct commit *commit);
 /* OK, or why a command with these flags (enum command_flags) cannot run now: every write after a failure, and commands
  * that may grow the dataset while the disk is nearly full. */

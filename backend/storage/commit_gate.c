@@ -3,16 +3,23 @@
  * batches.
  */
 #include "backend/storage/commit_inner.h"
+#include "shared/clock.h"
 #include "shared/command/command.h"
 #include "shared/error.h"
 #include "shared/log.h"
+
+#include <inttypes.h>
+
+enum { STALL_US = 5000000 };
+
+#define STALLED "not enough copies take the last batch"
 
 bool commit_is_full(const struct commit *commit, uint64_t limit)
 {
     if (commit->state == COMMIT_FOLLOWING && apply_result(commit->apply) != OK)
         return false;
-    return commit->state !=
-               COMMIT_FAILED && /* writes are refused then, so the batch does not grow */
+    return commit->state != COMMIT_FAILED &&
+           !commit->current.is_stalled && /* writes are refused then, so the batch does not grow */
            ((overlay_bytes(commit->overlay) > limit &&
              overlay_common_bytes(commit->overlay) > limit) ||
             overlay_is_behind(commit->overlay, apply_bytes(commit->apply)));
@@ -20,20 +27,24 @@ bool commit_is_full(const struct commit *commit, uint64_t limit)
 
 bool commit_is_full_of_big(const struct commit *commit, uint64_t limit)
 {
-    return commit->state != COMMIT_FAILED && overlay_has_big(commit->overlay, limit);
+    return commit->state != COMMIT_FAILED && !commit->current.is_stalled &&
+           overlay_has_big(commit->overlay, limit);
 }
 
 bool commit_is_failed(const struct commit *commit, const char **reason)
 {
     if (reason)
-        *reason = commit->current.reason;
-    return commit->state == COMMIT_FAILED || commit->state == COMMIT_FOLLOWING;
+        *reason = commit->current.is_stalled ? STALLED : commit->current.reason;
+    return commit->current.is_stalled || commit->state == COMMIT_FAILED ||
+           commit->state == COMMIT_FOLLOWING;
 }
 
 int commit_error(const struct commit *commit)
 {
     if (commit->state == COMMIT_FOLLOWING)
         return ERR_READONLY;
+    if (commit->current.is_stalled)
+        return ERR_STALLED;
     return commit->current.result == ERR_DISK_FULL ? ERR_DISK_FULL : ERR_READONLY_DISK;
 }
 
@@ -44,6 +55,23 @@ int commit_gate(const struct commit *commit, uint32_t command_flags)
     if (commit_is_failed(commit, NULL))
         return commit_error(commit);
     return commit->disk_is_low && command_flags & CMD_DENYOOM ? ERR_DISK_LOW : OK;
+}
+
+bool commit_is_stalled(const struct commit *commit)
+{
+    return commit->current.is_stalled;
+}
+
+bool commit_watch_log(struct commit *commit)
+{
+    const struct commit_job *current = &commit->current;
+    bool waits = commit->state == COMMIT_WRITING && current->has_log;
+    if (commit->current.is_stalled || !waits || clock_mono_us() < current->closed_us + STALL_US)
+        return commit->current.is_stalled;
+    log_event(LOG_ERROR, "commit_stalled", "index=%" PRIu64 " ticket=%" PRIu64, current->index,
+              current->ticket);
+    commit->current.is_stalled = true;
+    return true;
 }
 
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)

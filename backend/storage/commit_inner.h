@@ -22,10 +22,12 @@ struct commit_job {
     uint64_t count; /* of rows */
     uint64_t bytes;
     uint64_t begun_us, sync_us;
-    bool has_log;      /* the batch goes through commit_log; its index is set before */
-    bool is_running;   /* on the commit thread */
-    bool is_committed; /* by the log */
-    uint64_t term;     /* with a log */
+    uint64_t closed_us; /* with a log: when the batch was given to the commit thread; else 0 */
+    bool has_log;       /* the batch goes through commit_log; its index is set before */
+    bool is_running;    /* on the commit thread */
+    bool is_committed;  /* by the log */
+    bool is_stalled;    /* commit_watch_log */
+    uint64_t term;      /* with a log */
     /* ticket of the last batch that was logged; any thread may read it */
     atomic_uint_fast64_t durable;
 };

@@ -9,7 +9,7 @@ static const char *const codes[ERROR_CODES] = {
     "ERR",      "WRONGTYPE", "TRYAGAIN",    "LOADING",  "MISCONF",    "OOM",        "BUSY",
     "READONLY", "NOPERM",    "NOAUTH",      "DENIED",   "WRONGPASS",  "NOPROTO",    "EXECABORT",
     "BUSYKEY",  "BUSYGROUP", "NOGROUP",     "NOSCRIPT", "NOTBUSY",    "UNKILLABLE", "UNBLOCKED",
-    "MOVED",    "CROSSSLOT", "CLUSTERDOWN", "INPROG",   "MASTERDOWN", "other",
+    "MOVED",    "CROSSSLOT", "CLUSTERDOWN", "INPROG",   "MASTERDOWN", "NOREPLICAS", "other",
 };
 
 static size_t error_code_index(struct bytes head)

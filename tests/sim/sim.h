@@ -72,6 +72,8 @@ void sim_set_host(const char *name);
 void sim_cut(const char *name);
 /* The host runs nothing for this time; its connections stay, and bytes to it wait. */
 void sim_freeze(const char *name, uint64_t us);
+/* The disk hangs: no job of a worker on the host ends within this time. */
+void sim_hang_disk(const char *name, uint64_t us);
 /* Resets the host's streams; connects to it are refused or hang until it is up. Its loops keep running. */
 void sim_host_down(const char *name);
 void sim_host_up(const char *name);

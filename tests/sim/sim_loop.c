@@ -471,6 +471,11 @@ static uint64_t job_delay(void)
 static void on_work(struct sim_event *event)
 {
     struct worker *worker = container_of(event, struct worker, work);
+    uint64_t hung_until_us = worker->loop->host->hung_until_us;
+    if (hung_until_us > sim_now_us()) {
+        sim_schedule(&worker->work, hung_until_us - sim_now_us());
+        return;
+    }
     while (worker->is_pooled && sim_random(2)) /* at random, a later job is done first */
         job_push(&worker->waiting_end, job_pop(&worker->waiting, &worker->waiting_end));
     struct job *job = job_pop(&worker->waiting, &worker->waiting_end);

@@ -143,6 +143,8 @@ void sim_replica_start(struct sim_replica *copy, const struct sim_replica_option
                                                .may_join = options->may_join,
                                                .waits_for_voters = options->waits_for_voters,
                                                .has_lost = options->has_lost,
+                                               .home_progress = options->home_progress,
+                                               .home_owner = options->owner,
                                                .snapshots = snapshots};
     copy->replica = replica_new(&of_replica, &options->events, options->owner, error, sizeof error);
     CHECK(copy->replica);

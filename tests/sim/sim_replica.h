@@ -26,7 +26,8 @@ struct sim_replica_options {
     /* If it is set, files are fetched and given beside this path (snapshot_join.h), and `snapshots` does not count. */
     const char *files;
     struct replica_events events;
-    void *owner; /* of the events */
+    uint64_t (*home_progress)(void *owner); /* NULL: home is not watched */
+    void *owner;                            /* of the events and of home_progress */
 };
 
 struct sim_replica {

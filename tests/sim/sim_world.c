@@ -380,6 +380,12 @@ void sim_freeze(const char *name, uint64_t us)
     sim_host_find(name)->frozen_until_us = world.now_us + us;
 }
 
+void sim_hang_disk(const char *name, uint64_t us)
+{
+    sim_note("hang", us);
+    sim_host_find(name)->hung_until_us = world.now_us + us;
+}
+
 void sim_host_down(const char *name)
 {
     sim_note("down", 0);

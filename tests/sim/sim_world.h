@@ -18,6 +18,7 @@ struct sim_host {
     unsigned number;
     bool is_down;
     uint64_t frozen_until_us;
+    uint64_t hung_until_us; /* its disk */
     int64_t skew_us;        /* of its system clock */
     unsigned rate;          /* sim_clock_rate */
     int64_t wall_offset_us; /* of clock_set_wall; 0: it was not called since the host started */

@@ -63,7 +63,7 @@ static struct {
 } sent;
 
 static struct {
-    unsigned answered, failed, dropped, kept, replaced, early, crashes, too_large, waited;
+    unsigned answered, failed, dropped, kept, replaced, early, crashes, too_large, waited, stalled;
 } seen;
 
 /* ---- records ----------------------------------------------------------------------------------- */
@@ -224,6 +224,7 @@ static void on_commit(void *owner, uint64_t ticket, uint64_t index, int err)
     }
     CHECK(commit_went_through_log(world.commit) && sent.is_committed && index == sent.index);
     CHECK(bytes_equal(group.records[index], sent.bytes));
+    CHECK(!commit_is_stalled(world.commit));
     seen.answered++;
     forget_sent();
 }
@@ -431,6 +432,20 @@ static void check_key(uint64_t key)
     slice_release(&value);
 }
 
+/* The group takes the record late: no more is written until then. */
+static void stall(void)
+{
+    enum { STALLS_US = 6 * SECOND_US };
+    if (!sent.bytes.data)
+        return;
+    sim_run_for(STALLS_US);
+    if (!commit_watch_log(world.commit))
+        return;
+    CHECK(sent.bytes.data && commit_is_failed(world.commit, NULL) &&
+          commit_error(world.commit) == ERR_STALLED && !commit_is_full(world.commit, 0));
+    seen.stalled++;
+}
+
 /* When no batch is in flight or open, this copy has the group's rows. */
 static void check_rows(void)
 {
@@ -467,7 +482,10 @@ static void step(void)
             fail_tables();
         break;
     case 4:
-        commit_rest(world.commit);
+        if (sim_random(2))
+            stall();
+        else
+            commit_rest(world.commit);
         break;
     case 5:
         if (store_state(storage_store(world.storage)) == STORE_SOUND)
@@ -544,7 +562,7 @@ int main(void)
     for (uint64_t seed = 1; seed <= sized(SEEDS); seed++)
         run(seed);
     CHECK(seen.answered && seen.failed && seen.dropped && seen.kept && seen.replaced &&
-          seen.early && seen.crashes && seen.waited);
+          seen.early && seen.crashes && seen.waited && seen.stalled);
     printf("answered %u failed %u dropped %u kept %u replaced %u early %u crashes %u\n",
            seen.answered, seen.failed, seen.dropped, seen.kept, seen.replaced, seen.early,
            seen.crashes);

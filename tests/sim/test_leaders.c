@@ -365,7 +365,7 @@ static void see_write(const struct client *client)
     if (*client->reply == ':')
         write->done = ++clock_now;
     else if (begins(client->reply, "-TRYAGAIN ") || begins(client->reply, "-MOVED ") ||
-             begins(client->reply, "-READONLY "))
+             begins(client->reply, "-READONLY ") || begins(client->reply, "-NOREPLICAS "))
         write->is_refused = true;
     else
         CHECK(strstr(client->reply, "it may have been executed"));
@@ -374,7 +374,7 @@ static void see_write(const struct client *client)
 static bool may_end_wait(const char *reply)
 {
     return begins(reply, "-UNBLOCKED ") || begins(reply, "-TRYAGAIN ") ||
-           begins(reply, "-MOVED ") || begins(reply, "-READONLY ");
+           begins(reply, "-MOVED ") || begins(reply, "-READONLY ") || begins(reply, "-NOREPLICAS ");
 }
 
 static void see(struct client *client)

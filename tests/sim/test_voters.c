@@ -8,7 +8,8 @@
  *
  * There are four hosts, and a map names three of them. Processes end at any time, disks refuse records. When all copies are equal, one of
  * these happens, and the next one when they are again: the map names another host instead of one; a disk is replaced by an empty one; a disk
- * goes back to an older state. Then the copy must notice it, and gets an empty disk.
+ * goes back to an older state. Then the copy must notice it, and gets an empty disk. Or the leader stands still, its disk or its home: then
+ * another copy must lead soon.
  *
  * At the end of each world two of the three copies are lost at once. SCREE REPLICAS FORCE makes a group of the third one alone, whose
  * generation is higher.
@@ -16,7 +17,7 @@
  * What one home has heard as committed, no other one hears otherwise, and each home that begins to serve has it all: so a record that a
  * client was told of is never lost. Two copies may never serve at once, and none before two of three vote.
  *
- * Controls: an older disk is not noticed; the first copy serves alone.
+ * Controls: an older disk is not noticed; the first copy serves alone; a leader that stands still leads on.
  *
  *   test_voters [--seed N] …      sim_seeds.h
  */
@@ -54,6 +55,8 @@ enum {
     SECOND_US = 1000000,
     CALM_US = 600 * SECOND_US, /* a copy that could not fetch waits, and so does its leader */
     GONE_BACK_US = 30 * SECOND_US,
+    HANGS_US = 40 * SECOND_US,
+    HANGS_MOST_US = 25 * SECOND_US, /* before another copy leads */
     BATCHES_MAX = 100,
     RECORDS_MAX = 1000,
     RECORDS_END = RECORDS_MAX - 200,
@@ -64,6 +67,7 @@ struct copy {
     struct sim_replica of;
     unsigned rate; /* of its clock */
     bool must_end, must_install, must_leave;
+    uint64_t home_us; /* home does nothing until then */
     uint64_t start_us;
     /* home */
     struct replica_role role;
@@ -95,6 +99,8 @@ static struct {
     struct saved_disk saved;
     struct copy *gone_back; /* its disk is an older one, and it has not noticed; no other faults */
     uint64_t gone_back_us;
+    struct copy *hung; /* it stands still, and has led; no other faults */
+    uint64_t hung_us, hung_term;
     char why[200];
 } world;
 
@@ -144,6 +150,15 @@ bool __wrap_replica_waits_for_voters(struct replica *replica);
 bool __wrap_replica_waits_for_voters(struct replica *replica)
 {
     return sim_broken != BREAK_SERVES_ALONE && __real_replica_waits_for_voters(replica);
+}
+
+void __real_replica_stall_tick(struct replica *replica);
+void __wrap_replica_stall_tick(struct replica *replica);
+
+void __wrap_replica_stall_tick(struct replica *replica)
+{
+    if (sim_broken != BREAK_LEADS_HUNG)
+        __real_replica_stall_tick(replica);
 }
 
 /* ---- records ----------------------------------------------------------------------------------- */
@@ -359,6 +374,13 @@ static void fail_disk(const struct copy *copy)
         storage_mem_fail_recover(copy->of.storage, 1 + sim_random(2));
 }
 
+/* sim_replica_options.home_progress */
+static uint64_t progress(void *owner)
+{
+    const struct copy *copy = owner;
+    return sim_now_us() < copy->home_us ? 1 : sim_now_us() + 2;
+}
+
 static void start_copy(struct copy *copy)
 {
     char files[PATH_MAX];
@@ -381,6 +403,7 @@ static void start_copy(struct copy *copy)
                                                            .on_install = on_install,
                                                            .on_failed = on_failed,
                                                            .on_lost = on_lost},
+                                                .home_progress = progress,
                                                 .owner = copy};
     sim_replica_open_storage(&copy->of, world.env);
     copy->committed = storage_committed(copy->of.storage);
@@ -393,6 +416,8 @@ static void start_copy(struct copy *copy)
 static void crash_copy(struct copy *copy)
 {
     sim_replica_crash(&copy->of);
+    sim_hang_disk(copy->of.name, 0);
+    copy->home_us = 0;
     copy->must_end = copy->must_install = copy->must_leave = false;
     copy->start_us = sim_now_us() + sim_random(3 * E_US);
 }
@@ -463,7 +488,7 @@ static void tend(struct copy *copy)
         install(copy);
     else if (copy->must_leave)
         leave(copy);
-    else if (sim_random(2))
+    else if (sim_random(2) && sim_now_us() >= copy->home_us)
         write_batch(copy);
 }
 
@@ -497,11 +522,24 @@ static void check_gone_back(void)
         fail("copy %s does not notice that its disk is an older one", world.gone_back->of.name);
 }
 
+/* The other copies have all, so it gives its lead up. */
+static void check_hung(void)
+{
+    const struct copy *copy = world.hung;
+    if (!copy)
+        return;
+    if (!leads_in(copy, world.hung_term))
+        world.hung = NULL;
+    else if (sim_now_us() > world.hung_us + HANGS_MOST_US)
+        fail("copy %s stands still%s, and leads", copy->of.name, copy->home_us ? " at home" : "");
+}
+
 static void turn(void)
 {
     sim_run_for(sim_random(E_US / 10));
     check_leases();
     check_gone_back();
+    check_hung();
     found_when_alone();
     for (unsigned i = 0; i < HOSTS; i++)
         tend(&world.copies[i]);
@@ -522,7 +560,7 @@ static void make_fault(void)
     struct copy *copy = leader();
     if (!copy || sim_random(2))
         copy = &world.copies[sim_random(HOSTS)];
-    if (!copy->of.is_up || world.gone_back)
+    if (!copy->of.is_up || world.gone_back || world.hung)
         return;
     switch (sim_random(9)) {
     case 0:
@@ -563,7 +601,7 @@ static bool is_level(void)
 {
     const struct copy *first = leader();
     struct replica_figures figures;
-    if (!first || world.gone_back)
+    if (!first || world.gone_back || world.hung)
         return false;
     replica_figures(first->of.replica, &figures);
     unsigned whole = 0;
@@ -627,17 +665,34 @@ static void go_back(void)
     saved->copy = NULL;
 }
 
+/* A disk that hangs is noticed when something is written. */
+static void hang(struct copy *copy)
+{
+    world.hung = copy;
+    world.hung_us = sim_now_us();
+    world.hung_term = copy->role.term;
+    world.batches -= world.batches == BATCHES_MAX;
+    if (sim_random(2))
+        copy->home_us = sim_now_us() + HANGS_US;
+    else
+        sim_hang_disk(copy->of.name, HANGS_US);
+}
+
 static void change_something(void)
 {
     struct copy *copy = &world.copies[sim_random(HOSTS)];
     if (!is_in_map(copy))
         return;
-    switch (sim_random(4)) {
+    switch (sim_random(6)) {
     case 0:
         change_map();
         break;
     case 1:
         give_empty_disk(copy);
+        break;
+    case 2:
+    case 3:
+        hang(leader());
         break;
     default:
         if (world.saved.copy)
@@ -729,6 +784,7 @@ static void step(void)
 static void heal(void)
 {
     world.relays.is_faulty = false;
+    world.hung = NULL;
     sim_knobs()->slow_ppm = 0;
     world.batches = BATCHES_MAX;
     run_until_level();
