@@ -282,6 +282,8 @@ void blocked_leave(struct client *client)
     uint32_t count = list_waiting(client, waiting);
     struct request *request = client->blocked.request;
     bool is_search = client->blocked.has_parts && count > 0;
+    if (client->blocked.has_parts)
+        blocked_forget_search(request);
     end_wait(client);
     for (uint32_t i = 0; i < count; i++) {
         if (waiting[i]->wait)

@@ -61,5 +61,7 @@ void blocked_begin_across(struct client *client, struct upstream *upstream, uint
                           uint64_t patience_ms);
 /* True when a shard waits for a key that the map now assigns to another shard. */
 bool blocked_search_is_misplaced(const struct client *client);
+/* The client has left: forgets what was prepared for the search of its request. */
+void blocked_forget_search(struct request *request);
 /* All shards have answered: until the next round the client's command waits at no shard. */
 void blocked_round_over(struct client *client);

@@ -28,6 +28,7 @@
 #include "proxy/client/blocked.h"
 
 #include "proxy/client/across.h"
+#include "proxy/core/next_turn.h"
 #include "proxy/core/request.h"
 #include "proxy/core/worker.h"
 #include "proxy/upstream/pool.h"
@@ -39,7 +40,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PREFIX_WORDS = 2, AWAIT_WORDS = 4, LAST_WORDS = 4, ID_BYTES = 44, TRIES_MAX = 64 };
+enum {
+    PREFIX_WORDS = 2,
+    AWAIT_WORDS = 4,
+    LAST_WORDS = 4,
+    ID_BYTES = 44,
+    TRIES_MAX = 64,
+    PORTION_KEYS = 8 * 1024, /* of a round: half a millisecond or less */
+};
 
 /* How the command is tried, and what waits. */
 enum search_kind {
@@ -57,11 +65,12 @@ struct search {
     uint32_t count;       /* number of keys, which are consecutive arguments */
     uint32_t next;        /* the key with which the next try begins */
     uint32_t tries;
-    uint32_t timeout_at; /* SEARCH_STREAMS: the argument of BLOCK */
+    uint32_t timeout_at;   /* SEARCH_STREAMS: the argument of BLOCK */
+    struct round *round;   /* that is being prepared; NULL: none */
+    char (*ids)[ID_BYTES]; /* SEARCH_STREAMS: in place of `$`; empty: the id is the client's */
     struct {
         uint16_t slot;
-        uint16_t part;     /* while it waits: the part of the request with its shard */
-        char id[ID_BYTES]; /* SEARCH_STREAMS: in place of `$`; empty: the id is the client's */
+        uint16_t part; /* while it waits: the part of the request with its shard */
     } keys[];
 };
 
@@ -132,8 +141,8 @@ static void try_keys(struct client *client, struct request *request, uint32_t i,
 static struct bytes id_of_stream(const struct request *request, const struct search *search,
                                  uint32_t i)
 {
-    return *search->keys[i].id ? bytes_of(search->keys[i].id)
-                               : request_argv(request)[search->first + search->count + i];
+    return *search->ids[i] ? bytes_of(search->ids[i])
+                           : request_argv(request)[search->first + search->count + i];
 }
 
 /* Makes the shard try the whole command, on a connection of its own. */
@@ -233,91 +242,139 @@ static void send_wait(struct client *client, struct request *request, uint32_t i
     free(text);
 }
 
-/* The shards that have keys, and the requests that wait there, one for each part. */
+/* The shards that have keys, and the words of the requests that wait there, one for each part. */
 struct round {
+    uint32_t generation; /* of the map by which the keys are passed to the shards */
+    uint32_t next;       /* key */
     uint32_t count;
     uint16_t shards[SHARD_COUNT_MAX];
-    uint32_t keys[SHARD_COUNT_MAX]; /* their number */
-    struct out outs[SHARD_COUNT_MAX];
+    uint32_t keys[SHARD_COUNT_MAX];       /* their number */
+    uint16_t part_after[SHARD_COUNT_MAX]; /* the part of each shard, plus one; 0: none */
+    struct out names[SHARD_COUNT_MAX];    /* of keys */
+    struct out ids[SHARD_COUNT_MAX];      /* SEARCH_STREAMS */
 };
 
-/* Makes a part of each shard that has keys. */
-static void list_shards(const struct client *client, struct search *search, struct round *round)
+static void forget_round(struct search *search)
 {
-    uint16_t part_after[SHARD_COUNT_MAX] = {0}; /* the part of each shard, plus one */
-    round->count = 0;
-    for (uint32_t i = 0; i < search->count; i++) {
-        uint32_t shard = shard_of_key(client, search, i);
-        if (!part_after[shard]) {
-            round->shards[round->count] = (uint16_t)shard;
-            round->keys[round->count] = 0;
-            out_init(&round->outs[round->count]);
-            part_after[shard] = (uint16_t)++round->count;
-        }
-        search->keys[i].part = (uint16_t)(part_after[shard] - 1);
-        round->keys[part_after[shard] - 1]++;
+    struct round *round = search->round;
+    for (uint32_t i = 0; round && i < round->count; i++) {
+        out_clear(&round->names[i]);
+        out_clear(&round->ids[i]);
     }
+    free(round);
+    search->round = NULL;
 }
 
-/* Writes SCREE AWAIT with the keys of each shard. All keys are passed once, however many shards there are. */
-static void write_awaits(struct request *request, struct round *round, struct bytes timeout)
+void blocked_forget_search(struct request *request)
 {
-    const struct search *search = request_state(request, 0);
+    forget_round(request_state(request, 0));
+}
+
+static struct round *round_of(const struct client *client, struct search *search)
+{
+    uint32_t generation = client->worker->label.generation;
+    if (search->round && search->round->generation != generation)
+        forget_round(search);
+    if (!search->round) {
+        search->round = calloc(1, sizeof *search->round);
+        CHECK(search->round);
+        search->round->generation = generation;
+    }
+    return search->round;
+}
+
+/* The part of the shard. */
+static uint16_t part_of_round(struct round *round, uint32_t shard)
+{
+    if (!round->part_after[shard]) {
+        round->shards[round->count] = (uint16_t)shard;
+        out_init(&round->names[round->count]);
+        out_init(&round->ids[round->count]);
+        round->part_after[shard] = (uint16_t)++round->count;
+    }
+    return (uint16_t)(round->part_after[shard] - 1);
+}
+
+/* Writes the next keys, each to the part of its shard. False: there are more. */
+static bool write_some_keys(const struct client *client, struct request *request,
+                            struct round *round)
+{
+    struct search *search = request_state(request, 0);
+    uint32_t left = search->count - round->next;
+    uint32_t end = round->next + (left < PORTION_KEYS ? left : PORTION_KEYS);
+    for (; round->next < end; round->next++) {
+        uint32_t i = round->next;
+        uint16_t part = part_of_round(round, shard_of_key(client, search, i));
+        search->keys[i].part = part;
+        round->keys[part]++;
+        resp_write_word(&round->names[part], request_argv(request)[search->first + i]);
+        if (search->kind == SEARCH_STREAMS)
+            resp_write_word(&round->ids[part], id_of_stream(request, search, i));
+    }
+    return end == search->count;
+}
+
+/* Writes the words before the keys: of SCREE AWAIT, or of XREAD and XREADGROUP. Returns the number of all words. */
+static uint32_t write_wait_head(const struct request *request, uint32_t keys, struct bytes timeout,
+                                struct out *out)
+{
+    const struct search *search = request_state((struct request *)request, 0);
     const struct bytes *argv = request_argv(request);
-    for (uint32_t i = 0; i < round->count; i++) {
-        struct out *out = &round->outs[i];
-        out_printf(out, "*%u\r\n", AWAIT_WORDS + round->keys[i]);
-        resp_write_word(out, BYTES("SCREE"));
-        resp_write_word(out, BYTES("AWAIT"));
-        resp_write_word(out, search->kind == SEARCH_SOURCE ? BYTES("BLPOP") : argv[0]);
-        resp_write_word(out, timeout);
-    }
-    for (uint32_t key = 0; key < search->count; key++)
-        resp_write_word(&round->outs[search->keys[key].part], argv[search->first + key]);
+    uint32_t words = search->kind == SEARCH_STREAMS ? search->first + 2 * keys : AWAIT_WORDS + keys;
+    out_printf(out, "*%u\r\n", words);
+    for (uint32_t arg = 0; search->kind == SEARCH_STREAMS && arg < search->first; arg++)
+        resp_write_word(out, arg == search->timeout_at ? timeout : argv[arg]);
+    if (search->kind == SEARCH_STREAMS)
+        return words;
+    resp_write_word(out, BYTES("SCREE"));
+    resp_write_word(out, BYTES("AWAIT"));
+    resp_write_word(out, search->kind == SEARCH_SOURCE ? BYTES("BLPOP") : argv[0]);
+    resp_write_word(out, timeout);
+    return words;
 }
 
-/* Writes XREAD or XREADGROUP with the streams of each shard. */
-static void write_stream_waits(struct request *request, struct round *round, struct bytes timeout)
+static void send_waits(struct client *client, struct request *request, struct bytes timeout)
 {
-    const struct search *search = request_state(request, 0);
-    const struct bytes *argv = request_argv(request);
+    struct search *search = request_state(request, 0);
+    struct round *round = search->round;
+    client->blocked.unsent = round->count;
+    request_wait_parts(request, round->count,
+                       search->kind == SEARCH_STREAMS ? on_streams : on_awaited);
     for (uint32_t i = 0; i < round->count; i++) {
-        out_printf(&round->outs[i], "*%u\r\n", search->first + 2 * round->keys[i]);
-        for (uint32_t arg = 0; arg < search->first; arg++)
-            resp_write_word(&round->outs[i], arg == search->timeout_at ? timeout : argv[arg]);
+        struct out out;
+        out_init(&out);
+        uint32_t words = write_wait_head(request, round->keys[i], timeout, &out);
+        out_move(&out, &round->names[i]);
+        out_move(&out, &round->ids[i]);
+        send_wait(client, request, i, round->shards[i], &out, words);
     }
-    for (uint32_t key = 0; key < search->count; key++)
-        resp_write_word(&round->outs[search->keys[key].part], argv[search->first + key]);
-    for (uint32_t key = 0; key < search->count; key++)
-        resp_write_word(&round->outs[search->keys[key].part], id_of_stream(request, search, key));
+    forget_round(search);
 }
 
+/* request_done_fn: prepares the requests that wait, in turns if there are many keys, and sends them together. */
 static void await(struct client *client, struct request *request, struct reply *reply)
 {
     struct search *search = request_state(request, 0);
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     char timeout[INT64_TEXT_MAX];
-    struct round round;
     /* after TRIES_MAX tries there are keys that were not looked at, however short the timeout is */
     bool is_first_look =
         search->kind == SEARCH_KEYS && search->next && search->next < search->count;
     bool is_over = now_ms >= search->deadline_ms;
     if (client->blocked.unblock || (is_over && !is_first_look)) {
+        forget_round(search);
         finish_search(client, reply, NULL);
+        return;
+    }
+    if (!write_some_keys(client, request, round_of(client, search))) {
+        request_next_turn(request, await);
         return;
     }
     uint64_t timeout_ms = search->deadline_ms == WAIT_FOREVER ? 0
                           : is_over                           ? 1
                                                               : search->deadline_ms - now_ms;
-    const struct bytes text = {timeout, number_format_int64(timeout, (int64_t)timeout_ms)};
-    bool has_streams = search->kind == SEARCH_STREAMS;
-    list_shards(client, search, &round);
-    client->blocked.unsent = round.count;
-    request_wait_parts(request, round.count, has_streams ? on_streams : on_awaited);
-    (has_streams ? write_stream_waits : write_awaits)(request, &round, text);
-    for (uint32_t i = 0; i < round.count; i++)
-        send_wait(client, request, i, round.shards[i], &round.outs[i],
-                  has_streams ? search->first + 2 * round.keys[i] : AWAIT_WORDS + round.keys[i]);
+    send_waits(client, request,
+               (struct bytes){timeout, number_format_int64(timeout, (int64_t)timeout_ms)});
 }
 
 /* request_done_fn: all shards have answered SCREE AWAIT. */
@@ -423,7 +480,7 @@ static void note_last_id(const struct request *request, struct search *search, u
         if (!wants_last_id(request, search, i) || id.len >= ID_BYTES ||
             !bytes_equal(request_argv(request)[search->first + i], key))
             continue;
-        (void)snprintf(search->keys[i].id, ID_BYTES, "%.*s", (int)id.len, id.data);
+        (void)snprintf(search->ids[i], ID_BYTES, "%.*s", (int)id.len, id.data);
         return;
     }
 }
@@ -460,7 +517,7 @@ static void on_last_ids(struct client *client, struct request *request, struct r
     bool is_good = read_last_ids(request, search, request_reply(request, 0)->frame);
     for (uint32_t i = 0; is_good && i < search->count; i++)
         if (wants_last_id(request, search, i))
-            (void)snprintf(search->keys[i].id, ID_BYTES, "0-0");
+            (void)snprintf(search->ids[i], ID_BYTES, "0-0");
     try_across_again(client, request);
 }
 
@@ -497,28 +554,28 @@ static bool ask_last_ids(struct client *client, struct request *request, struct 
 /* ---- beginning the search ---- */
 
 /* Makes the state of the client's request, with the first `count` of its keys. */
-static struct search *make_search(struct client *client, uint32_t count, uint64_t patience_ms)
+static struct search *make_search(struct client *client, uint32_t count, bool has_streams,
+                                  uint64_t patience_ms)
 {
     struct request *request = client->blocked.request;
     const struct route_keys *keys = client->worker->scratch.keys;
+    size_t each = sizeof(((struct search *)NULL)->keys[0]) + (has_streams ? ID_BYTES : 0);
     request_keep(request);
-    struct search *search =
-        request_state(request, sizeof(*search) + count * sizeof(search->keys[0]));
+    struct search *search = request_state(request, sizeof(*search) + count * each);
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     search->deadline_ms = patience_ms == WAIT_FOREVER ? WAIT_FOREVER : now_ms + patience_ms;
     search->first = keys->list.refs[0].index;
     search->count = count;
-    for (uint32_t i = 0; i < count; i++) {
+    search->ids = has_streams ? (char(*)[ID_BYTES]) & search->keys[count] : NULL;
+    for (uint32_t i = 0; i < count; i++)
         search->keys[i].slot = keys->slots[i];
-        search->keys[i].id[0] = 0;
-    }
     return search;
 }
 
 void blocked_begin_search(struct client *client, uint64_t patience_ms)
 {
     struct request *request = client->blocked.request;
-    (void)make_search(client, client->worker->scratch.keys->list.count, patience_ms);
+    (void)make_search(client, client->worker->scratch.keys->list.count, false, patience_ms);
     request_hold(request);
     try_next(client, request);
     request_go(request);
@@ -539,7 +596,7 @@ void blocked_begin_across(struct client *client, struct upstream *upstream, uint
     struct request *request = client->blocked.request;
     bool has_streams = request->command->timeout == TIMEOUT_MS_BLOCK;
     uint32_t count = has_streams ? client->worker->scratch.keys->list.count : 1;
-    struct search *search = make_search(client, count, patience_ms);
+    struct search *search = make_search(client, count, has_streams, patience_ms);
     search->kind = has_streams ? SEARCH_STREAMS : SEARCH_SOURCE;
     search->slot = slot;
     if (has_streams)

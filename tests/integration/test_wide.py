@@ -142,6 +142,32 @@ def _(run):
         check_equal(other.get('PING'), b'PONG')
 
 
+@suite.case('BLPOP and XREAD of very many keys wait at all shards; a client may leave while the waits are prepared')
+def _(run):
+    with cluster_of() as cluster, connect(cluster) as client, connect(cluster) as other:
+        keys = ['k%d' % i for i in range(40_000)]
+        number = client.get('CLIENT', 'ID')
+        for turn, key in enumerate((keys[0], keys[20_000], keys[-1])):
+            for push, words, want in ((['RPUSH', 'l' + key, turn], ['BLPOP', *['l' + key for key in keys], 0], [b'l' + key.encode(), b'%d' % turn]),
+                                      (['XADD', 's' + key, '%d-1' % (turn + 1), 'f', 'v'],
+                                       ['XREAD', 'BLOCK', 0, 'STREAMS', *['s' + key for key in keys], *['%d-0' % (turn + 1)] * len(keys)],
+                                       [[b's' + key.encode(), [[b'%d-1' % (turn + 1), [b'f', b'v']]]]])):
+                client.send(*words)
+                wait_for(lambda: b'blocked_clients:1\r' in other.get('INFO', 'clients'), 'the client to wait')
+                other.get(*push)
+                check_equal(value(client.read()), want)
+        check_equal(client.get('BLPOP', *keys, '0.01'), None)
+        client.send('BLPOP', *keys, 0)
+        wait_for(lambda: other.get('CLIENT', 'UNBLOCK', number, 'ERROR') == 1, 'the client to be unblocked')
+        check('UNBLOCKED' in str(client.read()), 'the reply of CLIENT UNBLOCK')
+        for _ in range(5):
+            leaver = connect(cluster)
+            leaver.send('BLPOP', *keys, 0)
+            check_equal(other.get('PING'), b'PONG')
+            leaver.close()
+        wait_for(lambda: b'blocked_clients:0\r' in other.get('INFO', 'clients'), 'no client to wait')
+
+
 @suite.case('a wide request is prepared again when the map changes in between')
 def _(run):
     with cluster_of() as cluster, connect(cluster) as client:
