@@ -2,12 +2,14 @@
 """What one command may use: memory, bytes that it writes, and time. A command that needs more is ended with an error that names the
 limit, and has changed nothing; the memory of one key, path or item is freed before the next one begins."""
 
+import os
 import signal
 import socket
 import struct
 import time
 
 from support.cluster import Cluster, Oracle, binary, is_sanitized, metric
+from support.damage import replace
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Connection, ReplyError
 from support.slow import Background, text, wait_busy, wait_free
@@ -445,6 +447,23 @@ def _(run):
             check(len(replies) > 1 and b'command-time-limit' in text(replies[0]), 'the first reply: %r' % replies[0])
             check_equal(sorted(row[1] for row in client.get('FUNCTION', 'LIST')), names)
             check_equal([client.get('FCALL', name, '0') for name in names], [1] * len(names))
+
+
+@suite.case('a stored library that needs more than two seconds to load is given up: its functions are missing, and those behind it load')
+def _(run):
+    with partition(**{'command-time-limit': '1m'}) as cluster:
+        backend = cluster.backends[0]
+        with cluster.partition(0) as client:
+            for name, code in ((b'm', library('m', 'local n = 9 while n > 0 do n = n - 1 end')), (b'z', library('z', ''))):
+                check_equal(client.get('FUNCTION', 'LOAD', code), name)
+        backend.kill9()
+        replace(os.path.join(backend.data, 'partition-0'), b'n = n - 1', b'n = n - 0')
+        backend.start()
+        with cluster.partition(0) as client:
+            check_equal(client.get('FCALL', 'z', '0'), 1)
+            check(b'library_lost' in backend.log(), 'the lost library is in the log')
+            check(isinstance(client.get('FCALL', 'm', '0'), ReplyError), 'its function is missing')
+            check_equal([row[1] for row in client.get('FUNCTION', 'LIST')], [b'z'])
 
 
 @suite.case('a command that gets no CPU for a time is not ended by command-time-limit')

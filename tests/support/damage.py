@@ -44,16 +44,31 @@ def seal(path, data, at, begin, end, index, durable):
         file.write(data)
 
 
-def damage_string(folder, payload):
-    """The metadata row of the string with this payload gets an unknown type."""
+def change(folder, text, act):
+    """act(data, where the text begins) changes bytes of the first batch that has this text."""
     for path, data in segments(folder):
         for at, begin, end, index, durable in batches(data):
-            found = data.find(payload, begin, end)
+            found = data.find(text, begin, end)
             if found >= 0:
-                data[found - META_BYTES] = 0x8f
+                act(data, found)
                 seal(path, data, at, begin, end, index, durable)
                 return
-    raise AssertionError('no batch has the payload %r' % payload)
+    raise AssertionError('no batch has %r' % text)
+
+
+def damage_string(folder, payload):
+    """The metadata row of the string with this payload gets an unknown type."""
+    def act(data, at):
+        data[at - META_BYTES] = 0x8f
+    change(folder, payload, act)
+
+
+def replace(folder, old, new):
+    """The text `old` of a row becomes `new`, which is as long."""
+    assert len(old) == len(new)
+    def act(data, at):
+        data[at:at + len(old)] = new
+    change(folder, old, act)
 
 
 def damage_anything(folder, rng, count):
