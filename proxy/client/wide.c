@@ -226,7 +226,9 @@ static void prepare_some(struct client *none, struct request *request, struct re
         wide_free(wide);
         return;
     }
-    if (steps[wide->step](wide)) {
+    if (wide->snapshot != wide->worker->snapshot) {
+        wide->step = STEPS; /* the frame is dispatched, which begins again */
+    } else if (steps[wide->step](wide)) {
         wide->step++;
         wide->next = 0;
     }
