@@ -195,7 +195,7 @@ static void start_job(struct replica_log *log)
     timer_stop(log->timer);
     changes_move(&log->running, &log->waiting);
     log->is_running = true;
-    log->begun_us = clock_mono_us();
+    log->begun_us = clock_boot_us();
     worker_submit(log->worker, &log->job);
 }
 
@@ -389,7 +389,7 @@ void replica_log_append(struct replica_log *log, uint64_t index, struct own_reco
 
 uint64_t replica_log_running_us(const struct replica_log *log)
 {
-    return log->is_running ? clock_mono_us() - log->begun_us : 0;
+    return log->is_running ? clock_boot_us() - log->begun_us : 0;
 }
 
 size_t replica_log_waiting(const struct replica_log *log)

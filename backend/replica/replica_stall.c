@@ -33,7 +33,7 @@ static bool could_lead(const struct consensus *core, unsigned at, uint64_t now_u
 static bool can_others_lead(const struct consensus *core)
 {
     unsigned voters = 0, whole = 0;
-    uint64_t now_us = clock_mono_us();
+    uint64_t now_us = clock_boot_us();
     for (unsigned i = 0; i < core->members.count; i++) {
         bool is_voter = core->members.list[i].kind == CONSENSUS_VOTER;
         voters += is_voter;
