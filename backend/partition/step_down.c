@@ -96,10 +96,8 @@ static void forget_what_clients_know(struct partition *partition)
 
 /* ---- in order ---------------------------------------------------------------------------------- */
 
-/* Keys that clients are to hear of at the end of the turn wait with the open batch, and are dropped with it. */
 static void roll_back(struct partition *partition)
 {
-    (void)tracking_turn_end(partition);
     uint64_t open = overlay_ticket(partition->overlay);
     (void)commit_step_down(partition->commit);
     partition->copies.is_following = true;
