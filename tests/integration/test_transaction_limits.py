@@ -204,11 +204,11 @@ def _(run):
         check_over(cluster, 'KEYS', '*', what='KEYS', alone=False)
         check_equal(cluster.exec(['DBSIZE'], ['GET', '7{%s}' % cluster.keys[2]]), [30000, b'v'])
         big, to = cluster.key_on(0, 'big'), cluster.key_on(1, 'to')
-        for _ in range(3):
+        for _ in range(4):
             cluster.shards[0].get('RPUSH', big, *['x' * 1000] * 1000)
         check_over(cluster, 'COPY', big, to, what='COPY of a list')
         check_over(cluster, 'LRANGE', big, '0', '-1', what='LRANGE')
-        cluster.shards[0].get('SET', big, 'x' * 3000000)
+        cluster.shards[0].get('SET', big, 'x' * 4300000)
         check_over(cluster, 'COPY', big, to, what='COPY of a string')
         check_equal(cluster.shards[1].get('EXISTS', to), 0)
         cluster.check_failed(1, 'command_memory', 11)
