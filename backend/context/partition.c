@@ -18,12 +18,21 @@ bool partition_lease_is_over(const struct partition *partition)
 enum { VOTED_BATCH_BYTES = 4 << 20 };
 
 /* One batch is in flight at a time: on its way to copies that vote, a long one would hold up all that come after it. */
-bool partition_is_full(const struct partition *partition)
+static uint64_t batch_bytes_max(const struct partition *partition)
 {
     uint64_t limit = (uint64_t)partition->snapshot->config.commit_batch_limit_bytes;
-    bool has_voters = commit_uses_log(partition->commit);
-    return commit_is_full(partition->commit,
-                          has_voters && limit > VOTED_BATCH_BYTES ? VOTED_BATCH_BYTES : limit);
+    return commit_uses_log(partition->commit) && limit > VOTED_BATCH_BYTES ? VOTED_BATCH_BYTES
+                                                                           : limit;
+}
+
+bool partition_is_full(const struct partition *partition)
+{
+    return commit_is_full(partition->commit, batch_bytes_max(partition));
+}
+
+bool partition_is_half_full(const struct partition *partition)
+{
+    return commit_is_half_full(partition->commit, batch_bytes_max(partition));
 }
 
 bool partition_takes(const struct partition *partition, size_t frame_bytes)

@@ -363,6 +363,8 @@ bool partition_hear_version(struct partition *partition, uint64_t version);
 bool partition_lease_is_over(const struct partition *partition);
 /* Is the open batch bigger than commit-batch-limit? Then nothing is read from clients. */
 bool partition_is_full(const struct partition *partition);
+/* With half of that, work for which no client waits writes nothing more: else clients would have to wait for it. */
+bool partition_is_half_full(const struct partition *partition);
 /* May a request of so many bytes run? A big one waits while big values in the write buffers exceed commit-batch-limit. */
 bool partition_takes(const struct partition *partition, size_t frame_bytes);
 /* Is CLIENT PAUSE in force, here or at a proxy, or is the partition a copy that does not lead? Then expired keys are hidden and not

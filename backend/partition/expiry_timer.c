@@ -16,8 +16,7 @@ enum {
     CALLS_MAX = 4,    /* in a step, where clocks stand still during a turn */
     SHARE_FIRST = 25, /* percent of the time that steps take, with expire-effort 1 */
     SHARE_PER_EFFORT = 5,
-    BUSY_MS =
-        1, /* until the next try while a slow script runs the loop, or the open batch is full */
+    BUSY_MS = 1, /* until the next try while a slow script runs the loop, or there is little room */
 };
 
 static bool may_delete_expired(const struct partition *partition)
@@ -44,7 +43,7 @@ static enum expiry_result step(struct partition *partition)
     uint64_t now_us = begun_us;
     enum expiry_result result = EXPIRY_GOES_ON;
     for (int i = 0; i < CALLS_MAX && result == EXPIRY_GOES_ON && now_us < begun_us + STEP_US &&
-                    !partition_is_full(partition);
+                    !partition_is_half_full(partition);
          i++) {
         result = delete_some(partition, begun_us + STEP_US);
         now_us = clock_mono_us();
@@ -73,7 +72,7 @@ static void on_timer(void *owner)
 {
     struct partition *partition = owner;
     struct partition_expiry *expiry = &partition->expiry;
-    if (partition->running.busy_error || partition_is_full(partition)) {
+    if (partition->running.busy_error || partition_is_half_full(partition)) {
         timer_start(expiry->timer, BUSY_MS, 0);
         return;
     }

@@ -119,6 +119,8 @@ uint64_t commit_durable_in_flight(const struct commit *commit);
 /* The open batch is bigger than `limit`, or the tables are behind: stop reading from clients until the next on_commit
  * or on_room. */
 bool commit_is_full(const struct commit *commit, uint64_t limit);
+/* With half of what commit_is_full allows. */
+bool commit_is_half_full(const struct commit *commit, uint64_t limit);
 /* The buffers have more than `limit` bytes of big values: run no request that brings another one until the next on_commit or
  * on_room. */
 bool commit_is_full_of_big(const struct commit *commit, uint64_t limit);

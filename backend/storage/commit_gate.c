@@ -14,7 +14,7 @@ enum { STALL_US = 5000000 };
 
 #define STALLED "not enough copies take the last batch"
 
-bool commit_is_full(const struct commit *commit, uint64_t limit)
+static bool is_full_to(const struct commit *commit, uint64_t limit, unsigned percent)
 {
     if (commit->state == COMMIT_FOLLOWING && apply_result(commit->apply) != OK)
         return false;
@@ -22,7 +22,17 @@ bool commit_is_full(const struct commit *commit, uint64_t limit)
            !commit->current.is_stalled && /* writes are refused then, so the batch does not grow */
            ((overlay_bytes(commit->overlay) > limit &&
              overlay_common_bytes(commit->overlay) > limit) ||
-            overlay_is_behind(commit->overlay, apply_bytes(commit->apply)));
+            overlay_is_behind(commit->overlay, apply_bytes(commit->apply), percent));
+}
+
+bool commit_is_full(const struct commit *commit, uint64_t limit)
+{
+    return is_full_to(commit, limit, 100);
+}
+
+bool commit_is_half_full(const struct commit *commit, uint64_t limit)
+{
+    return is_full_to(commit, limit / 2, 50);
 }
 
 bool commit_is_full_of_big(const struct commit *commit, uint64_t limit)

@@ -245,8 +245,8 @@ size_t overlay_common_bytes(const struct overlay *overlay);
 /* Backpressure: must writers wait? While the immutable buffer is applied, both buffers together may have WRITE_BUFFERS times the
  * configured size, which is what memory_plan.h reserves for them. The active buffer may take half of its part at once, and the other
  * half in proportion to `applied_bytes`, the bytes of the immutable buffer that are in the tables. So writers get as slow as the
- * tables, and do not stop. */
-bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes);
+ * tables, and do not stop. `percent`: of these bytes; less than 100 leaves room for others. */
+bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes, unsigned percent);
 /* Values of BIG_VALUE_BYTES and more do not count above, unless the buffers have more of them than 64 times their configured size, and
  * BIG_BYTES_MAX at most: one client's value of 200 MB would stop all others until it is in the tables. Instead only those that bring such values wait: is there more than
  * `limit` of them in the open batch, or in both buffers while one is applied? */

@@ -48,7 +48,7 @@ bool overlay_has_big(const struct overlay *overlay, size_t limit)
            (overlay->immutable && big_bytes(overlay) > limit);
 }
 
-bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes)
+bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes, unsigned percent)
 {
     if (!overlay->immutable)
         return false;
@@ -57,5 +57,5 @@ bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes)
     if (most < (double)overlay->buffer_bytes)
         most = (double)overlay->buffer_bytes;
     double share = (double)applied_bytes / ((double)overlay->immutable->arena.bytes + 1);
-    return (double)common_bytes(overlay, overlay->active) > most / 2 * (1 + share);
+    return (double)common_bytes(overlay, overlay->active) > most / 2 * (1 + share) * percent / 100;
 }

@@ -939,7 +939,7 @@ static void check_memory(int applied_per_step)
     overlay_use_buffers(world.overlay, BUFFER_BYTES);
     for (int i = 0; i < OVERLOADED_STEPS; i++) {
         const struct write_buffer *immutable = overlay_immutable(world.overlay);
-        bool is_behind = overlay_is_behind(world.overlay, applied);
+        bool is_behind = overlay_is_behind(world.overlay, applied, 100);
         waits = is_behind ? waits + 1 : 0;
         longest_wait = waits > longest_wait ? waits : longest_wait;
         if (!is_behind)
@@ -979,11 +979,11 @@ static void check_big_value(void)
         CHECK(overlay_common_bytes(world.overlay) < size);
         CHECK(overlay_has_big(world.overlay, size - 1));
         put_and_commit(&world, i);
-        CHECK(!overlay_is_behind(world.overlay, 0));
+        CHECK(!overlay_is_behind(world.overlay, 0, 100));
     }
     CHECK(overlay_immutable(world.overlay));
     CHECK(overlay_has_big(world.overlay, size));
-    for (int i = 2; !overlay_is_behind(world.overlay, 0); i++) {
+    for (int i = 2; !overlay_is_behind(world.overlay, 0, 100); i++) {
         CHECK(i < 4 * BUFFER_BYTES / VALUE_BYTES);
         put_and_commit(&world, i);
     }
