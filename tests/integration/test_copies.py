@@ -346,8 +346,10 @@ def _(run):
         check_equal(value(subscriber.read()), [b'message', b'channel', b'm'])
         address = b'%s:%d' % (copies.backends[1].addresses[0][0].encode(), copies.backends[1].addresses[0][1])
         check(b'shard_a:address=' + address in client.get('SCREE', 'MAP', 'STATUS'), 'the address that leads')
-        status = subprocess.run([binary('scree-proxy'), '--config', copies.proxies[0].config_path, '--map-status'], capture_output=True)
-        check(b'shard_a:address=' + address + b',state=up' in status.stdout, status)
+        # it greets the copy on a connection of its own, which may take longer than it waits on a busy machine
+        status = [binary('scree-proxy'), '--config', copies.proxies[0].config_path, '--map-status']
+        wait_for(lambda: b'shard_a:address=' + address + b',state=up' in subprocess.run(status, capture_output=True).stdout,
+                 '--map-status to say that the copy leads')
         copies.backends[0].spawn()
         copies.wait_phase(0, 'overtaken')
         check_equal([client.get('INCR', 'count'), other.get('INCR', 'count')], [1, 2])
