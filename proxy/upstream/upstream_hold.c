@@ -255,14 +255,22 @@ void upstream_hold_stopping(struct upstream *upstream)
 
 static const char other_leads[] = "another copy of the shard leads now";
 
-static void retarget(struct upstream *upstream)
+static bool is_left_alone(const struct upstream *upstream)
 {
-    if (upstream->life.is_closed || (upstream->life.is_draining && upstream->state == UPSTREAM_UP))
-        return;
-    if (upstream->stream || upstream->state == UPSTREAM_OPENING)
+    return upstream->life.is_closed ||
+           (upstream->life.is_draining && upstream->state == UPSTREAM_UP);
+}
+
+static void leave_old_leader(struct upstream *upstream)
+{
+    if (!is_left_alone(upstream) && (upstream->stream || upstream->state == UPSTREAM_OPENING))
         upstream_lost(upstream, other_leads);
-    if (upstream->life.is_closed)
-        return;
+}
+
+static void go_to_leader(struct upstream *upstream)
+{
+    if (is_left_alone(upstream) || upstream->stream)
+        return; /* it was opened since then, to the new address */
     upstream->failure.retry_at_ms = 0;
     if (upstream->state == UPSTREAM_HOLDING)
         upstream_open(upstream, UPSTREAM_OPENING);
@@ -270,20 +278,28 @@ static void retarget(struct upstream *upstream)
         upstream_end_backoff(upstream);
 }
 
-void node_retarget(const struct pool *pool, struct node *node, const char *address)
+static void for_each_of_node(const struct pool *pool, const struct node *node,
+                             void (*fn)(struct upstream *upstream))
 {
     const struct list *last = pool->upstreams.prev; /* those behind it are new */
     bool is_last = list_empty(&pool->upstreams);
+    for (struct list *link = pool->upstreams.next; !is_last; link = link->next) {
+        struct upstream *upstream = container_of(link, struct upstream, links.pool);
+        is_last = link == last;
+        if (upstream->node == node)
+            fn(upstream);
+    }
+}
+
+/* First all connections to the old leader end: a client that goes on when its request has failed must not send on one of these. */
+void node_retarget(const struct pool *pool, struct node *node, const char *address)
+{
     free(node->address);
     node->address = strdup(address);
     CHECK(node->address);
     node->outage = (struct node_outage){0};
     node->down_ms = 0;
     node->said_busy = false;
-    for (struct list *link = pool->upstreams.next; !is_last; link = link->next) {
-        struct upstream *upstream = container_of(link, struct upstream, links.pool);
-        is_last = link == last;
-        if (upstream->node == node)
-            retarget(upstream);
-    }
+    for_each_of_node(pool, node, leave_old_leader);
+    for_each_of_node(pool, node, go_to_leader);
 }
