@@ -478,4 +478,5 @@ void replica_group_tick(struct replica *replica)
     start_when_due(replica);
     replica_change_tick(replica);
     replica_stall_tick(replica);
+    replica_behind_tick(replica);
 }

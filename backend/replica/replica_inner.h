@@ -249,6 +249,8 @@ void replica_hear_run(struct replica *replica, const struct replica_hello *hello
 /* ---- replica_stall.c ---- */
 
 void replica_stall_tick(struct replica *replica);
+/* Notes whether this copy has much to apply. */
+void replica_behind_tick(struct replica *replica);
 /* If so, this copy does not stand: its records would not be committed, or nothing would be served. */
 bool replica_stands_still(const struct replica *replica);
 

@@ -1,8 +1,10 @@
 /*
- * replica_stall.c - a copy that stands still does not lead: its disk takes nothing, or its partition's thread does nothing.
+ * replica_stall.c - a copy that stands still does not lead: its disk takes nothing, or its partition's thread does nothing. One that is
+ * behind, because it has many records to apply, leads only if no other copy does.
  *
  *   each tick:  one job of the log has run for 3 s and for 4 E           ─┬─ it leads, and most voters have its whole log without it ─► RESIGN
  *               home has done nothing for 100 of these ticks, 10 s       ─┴─ it does not lead ─► it does not stand
+ *               it has more than 1000 records to apply                   ──── it stands E later, and no leader hands over to it
  *
  * Heartbeats and the lease wait for neither, so nothing else would end such a leadership. If the others cannot commit without this copy, it
  * goes on, because reads do.
@@ -20,6 +22,7 @@ enum {
     DISK_HANGS_US = 3000000,
     DISK_HANGS_E = 4, /* as many times E */
     HOME_HANGS_TICKS = 100,
+    BEHIND_RECORDS = 1000,
 };
 
 /* A voter that was not heard for E may be gone. */
@@ -76,4 +79,16 @@ void replica_stall_tick(struct replica *replica)
     log_event(LOG_ERROR, "leadership_resigned", "partition=%u term=%" PRIu64 " reason=\"%s\"",
               replica->options.thread, replica->core.term, why);
     replica_step(replica, (struct consensus_event){.kind = CONSENSUS_RESIGN});
+}
+
+void replica_behind_tick(struct replica *replica)
+{
+    const struct consensus *core = &replica->core;
+    if (!replica->has_core)
+        return;
+    bool is_behind = core->committed > replica->appended.applied + BEHIND_RECORDS;
+    uint8_t others = core->state & (uint8_t)~CONSENSUS_BEHIND;
+    uint8_t state = is_behind ? others | CONSENSUS_BEHIND : others;
+    if (state != core->state)
+        replica_step(replica, (struct consensus_event){.kind = CONSENSUS_STATE, .state = state});
 }

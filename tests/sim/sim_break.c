@@ -79,6 +79,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_WENT_BACK] = "went-back",
         [BREAK_SERVES_ALONE] = "serves-alone",
         [BREAK_LEADS_HUNG] = "leads-hung",
+        [BREAK_LEADS_BEHIND] = "leads-behind",
         [BREAK_LEASE_ENDLESS] = "lease-endless",
         [BREAK_BATCH_KEPT] = "batch-kept",
         [BREAK_BATCH_REPLIED] = "batch-replied",

@@ -11,13 +11,17 @@
  * goes back to an older state. Then the copy must notice it, and gets an empty disk. Or the leader stands still, its disk or its home: then
  * another copy must lead soon.
  *
+ * In some worlds the home of one copy then applies nothing for more than a thousand records, and the leader dies: the copy that has applied
+ * all must lead.
+ *
  * At the end of each world two of the three copies are lost at once. SCREE REPLICAS FORCE makes a group of the third one alone, whose
  * generation is higher.
  *
  * What one home has heard as committed, no other one hears otherwise, and each home that begins to serve has it all: so a record that a
  * client was told of is never lost. Two copies may never serve at once, and none before two of three vote.
  *
- * Controls: an older disk is not noticed; the first copy serves alone; a leader that stands still leads on.
+ * Controls: an older disk is not noticed; the first copy serves alone; a leader that stands still leads on; a copy that is behind stands
+ * as early as others.
  *
  *   test_voters [--seed N] …      sim_seeds.h
  */
@@ -58,8 +62,10 @@ enum {
     HANGS_US = 40 * SECOND_US,
     HANGS_MOST_US = 25 * SECOND_US, /* before another copy leads */
     BATCHES_MAX = 100,
-    RECORDS_MAX = 1000,
-    RECORDS_END = RECORDS_MAX - 200,
+    RECORDS_END = 800,
+    BEHIND = 1100, /* records that one copy does not apply */
+    RECORDS_MAX = RECORDS_END + 200 + BEHIND,
+    BEHIND_WORLDS = 4, /* one of so many */
     DISK_NAME_BYTES = 32,
 };
 
@@ -68,10 +74,12 @@ struct copy {
     unsigned rate; /* of its clock */
     bool must_end, must_install, must_leave;
     uint64_t home_us; /* home does nothing until then */
+    bool is_behind;   /* home applies nothing */
     uint64_t start_us;
     /* home */
     struct replica_role role;
     uint64_t committed, next, served_term;
+    uint64_t heard; /* the last one that was told as committed */
     char new_dir[SIM_CUT_NAME_BYTES + 1];
     struct replica_record new_record;
 };
@@ -161,6 +169,15 @@ void __wrap_replica_stall_tick(struct replica *replica)
         __real_replica_stall_tick(replica);
 }
 
+void __real_replica_behind_tick(struct replica *replica);
+void __wrap_replica_behind_tick(struct replica *replica);
+
+void __wrap_replica_behind_tick(struct replica *replica)
+{
+    if (sim_broken != BREAK_LEADS_BEHIND)
+        __real_replica_behind_tick(replica);
+}
+
 /* ---- records ----------------------------------------------------------------------------------- */
 
 static uint32_t hash_of(struct bytes record)
@@ -244,6 +261,9 @@ static void on_committed(void *owner, uint64_t index)
     char error[200];
     uint64_t at = copy->committed;
     struct bytes record;
+    copy->heard = index;
+    if (copy->is_behind)
+        return;
     struct wal_cursor *cursor = wal_cursor_new_weak(storage_wal(copy->of.storage), at + 1);
     CHECK(cursor);
     while (at < index) {
@@ -343,6 +363,15 @@ static bool may_serve(const struct copy *copy)
     return copy->of.is_up && replica_may_serve(copy->of.replica, local_us(copy));
 }
 
+static void append_row(struct copy *copy, struct bytes value)
+{
+    struct effects *effects = effects_new();
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH});
+    effects_put(effects, CF_DATA, BYTES("x"), value);
+    append(copy, effects);
+    effects_free(effects);
+}
+
 /* A batch, or some trimmed records: the core has not heard of the newest ones that the log does not have any more. */
 static void write_batch(struct copy *copy)
 {
@@ -356,11 +385,7 @@ static void write_batch(struct copy *copy)
         CHECK(storage_flush(copy->of.storage, error, sizeof error) == OK);
     }
     memset(value, (int)sim_random(256), len);
-    struct effects *effects = effects_new();
-    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH});
-    effects_put(effects, CF_DATA, BYTES("x"), (struct bytes){value, len});
-    append(copy, effects);
-    effects_free(effects);
+    append_row(copy, (struct bytes){value, len});
     world.batches++;
 }
 
@@ -406,7 +431,7 @@ static void start_copy(struct copy *copy)
                                                 .home_progress = progress,
                                                 .owner = copy};
     sim_replica_open_storage(&copy->of, world.env);
-    copy->committed = storage_committed(copy->of.storage);
+    copy->committed = copy->heard = storage_committed(copy->of.storage);
     copy->role = (struct replica_role){0};
     copy->served_term = 0;
     sim_replica_start(&copy->of, &options);
@@ -418,6 +443,7 @@ static void crash_copy(struct copy *copy)
     sim_replica_crash(&copy->of);
     sim_hang_disk(copy->of.name, 0);
     copy->home_us = 0;
+    copy->is_behind = false;
     copy->must_end = copy->must_install = copy->must_leave = false;
     copy->start_us = sim_now_us() + sim_random(3 * E_US);
 }
@@ -790,6 +816,57 @@ static void heal(void)
     run_until_level();
 }
 
+/* ---- a copy that is behind --------------------------------------------------------------------- */
+
+/* Another copy of the map than these two; NULL is none. */
+static struct copy *another(const struct copy *one, const struct copy *two)
+{
+    for (unsigned i = 0; i < HOSTS; i++) {
+        struct copy *copy = &world.copies[i];
+        if (is_in_map(copy) && copy != one && copy != two)
+            return copy;
+    }
+    return NULL;
+}
+
+/* False: the leader is lost. */
+static bool write_many(struct copy *first, const struct copy *behind, const struct copy *well)
+{
+    uint64_t end = first->next + BEHIND, term = first->role.term;
+    while (leads_in(first, term) && (first->committed < end - 1 || well->committed < end - 1 ||
+                                     behind->heard < end - 1)) {
+        for (unsigned i = 0; i < 50 && first->next < end; i++)
+            append_row(first, BYTES("y"));
+        turn();
+    }
+    return leads_in(first, term);
+}
+
+/* The copy whose home has applied nothing may stand only after the other one. */
+static void lead_not_behind(void)
+{
+    struct copy *first = leader(), *well = another(first, NULL), *behind = another(first, well);
+    if (world.why[0])
+        return;
+    behind->is_behind = true;
+    bool is_written = write_many(first, behind, well);
+    uint64_t end_us = sim_now_us() + E_US; /* until its leader has heard of it */
+    while (sim_now_us() < end_us)
+        turn();
+    if (is_written && leader() == first) {
+        crash_copy(first);
+        first->start_us = sim_now_us() + 10 * SECOND_US;
+        while (!leader() && behind->role.phase < REPLICA_PHASE_LEADING && sim_now_us() < first->start_us)
+            turn();
+        if (leader() != well)
+            fail("%s, which is behind, leads instead of %s", behind->of.name, well->of.name);
+    }
+    behind->is_behind = false;
+    if (behind->of.is_up)
+        on_committed(behind, behind->heard);
+    run_until_level();
+}
+
 /* Two of three are gone. The third one goes on alone, and they join it with empty disks when they are back. */
 static void force(void)
 {
@@ -820,6 +897,9 @@ static void run_world(struct sim_result *result)
         step();
     show();
     heal();
+    show();
+    if (sim_random(BEHIND_WORLDS) == 0)
+        lead_not_behind();
     show();
     force();
     show();
