@@ -268,8 +268,22 @@ static void incoming_ended(void *owner, int err)
 static void incoming_drained(void *owner)
 {
     struct peer_incoming *incoming = owner;
-    if (stream_is_paused(incoming->stream))
+    if (stream_is_paused(incoming->stream) && !incoming->is_held)
         stream_resume(incoming->stream);
+}
+
+void peer_incoming_hold(struct peer_incoming *incoming)
+{
+    incoming->is_held = true;
+    stream_pause(incoming->stream);
+}
+
+void peer_incoming_release(struct peer_incoming *incoming)
+{
+    if (!incoming->is_held)
+        return;
+    incoming->is_held = false;
+    stream_resume(incoming->stream);
 }
 
 /* ---- create, tick, free ---- */

@@ -31,6 +31,7 @@ struct peer_incoming {
     uint64_t heard_ms;         /* monotonic */
     uint64_t since_ms;         /* monotonic: when the connection was made */
     bool was_over_limit;       /* a rejected request was logged for this connection */
+    bool is_held;              /* nothing is read from it */
     bool is_broken;            /* freed after its bytes are handled, or at the next tick */
 };
 
@@ -49,6 +50,10 @@ struct peer_incoming *peer_incoming_new(const struct peer_self *self, struct str
                                         const struct peer_identity *peer, struct list *all);
 /* Closes the connection. */
 void peer_incoming_free(struct peer_incoming *incoming);
+/* Reads nothing from the connection, which counts as silent, until it is released. */
+void peer_incoming_hold(struct peer_incoming *incoming);
+/* Does nothing if it is not held. */
+void peer_incoming_release(struct peer_incoming *incoming);
 /* Frees the connection if it is broken or silent. */
 void peer_incoming_tick(struct peer_incoming *incoming);
 

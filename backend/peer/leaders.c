@@ -108,16 +108,23 @@ enum peer_leader_heard peer_leaders_hear(struct peer_leaders *leaders,
 {
     enum peer_leader_heard heard = peer_leaders_compare(leaders, identity);
     const struct shard *shard = shard_heard(leaders, identity->shard);
-    if (!shard || heard == PEER_LEADER_OLDER)
+    const char *known = shard ? address_of_map(shard, bytes_of(address)) : NULL;
+    if (!known || heard == PEER_LEADER_OLDER)
         return heard;
     struct peer_leader *leader = leader_of(leaders, shard);
-    if (heard == PEER_LEADER_NEWER)
-        leader->leadership = identity->leadership;
-    if (heard == PEER_LEADER_NEWER || address || !leader->address)
-        leader->address = address_of_map(shard, bytes_of(address ? address : identity->address));
-    if (heard == PEER_LEADER_NEWER)
-        leaders->on_newer(leaders->owner, shard->name);
+    leader->address = known;
+    if (heard != PEER_LEADER_NEWER)
+        return heard;
+    leader->leadership = identity->leadership;
+    leaders->on_newer(leaders->owner, shard->name);
     return heard;
+}
+
+const char *peer_leaders_claimed(const struct peer_leaders *leaders,
+                                 const struct peer_identity *identity)
+{
+    const struct shard *shard = shard_heard(leaders, identity->shard);
+    return shard ? address_of_map(shard, bytes_of(identity->address)) : NULL;
 }
 
 /* ---- where links go ---- */

@@ -1,15 +1,19 @@
 /*
  * leaders.h - which copy leads each other shard of the map, as far as this partition has heard, and where links go therefore.
  *
- *   what a link or a connection to this partition brings     the link to the shard
- *   ─────────────────────────────────────────────────────    ─────────────────────────────────────────────────────
- *   the connection broke, or was refused                     tries the next address of the shard
- *   -NOTLEADER address                                       tries this address, if the map has it
- *   identity: (generation, term) newer than all before       goes to where this comes from; what comes from older leaders is dropped
- *   identity: an older one                                   stays with the newest; the older one is refused
+ *   what a link, or a connection to this partition, brings    the link to the shard
+ *   ──────────────────────────────────────────────────────    ────────────────────────────────────────────────────
+ *   the connection broke, or was refused                      tries the next address of the shard
+ *   -NOTLEADER address                                        tries this address, if the map has it
+ *   identity on the link: (generation, term) newer than       stays; this is noted, and what comes from older leaders
+ *     what is noted                                             is dropped
+ *   identity on a connection: newer than what is noted        asks at the address in it, if the map has that; until then nothing
+ *                                                               that comes on the connection is read
+ *   identity: older than what is noted                        stays with the newest; the older one is refused
  *
- * Only what a leader says of itself is believed (frame.h); NOTLEADER is a hint where to look. A leader that is newer than all before
- * makes links of its own when it begins to serve, so that others hear without asking.
+ * Only what is said at an address of the map is noted: whoever has the secret can connect and claim any term, and if that were noted, the
+ * shard's real leaders would be older for ever. NOTLEADER is a hint where to look, and so is the claim of a partition that connects. A
+ * leader that is newer than all before makes links of its own when it begins to serve, so that others ask it at once.
  *
  * What was heard is kept as long as the map has the shard: a leader of before may come back after the connection of its successor broke.
  * A shard that has one address, and one copy, is never an older leader: nothing can have succeeded it, and after a restore of its data it
@@ -37,10 +41,13 @@ void peer_leaders_free(struct peer_leaders *leaders);
 /* Puts a map into force, which is referenced; NULL: none. What was heard of its shards is kept. */
 void peer_leaders_configure(struct peer_leaders *leaders, const struct shard_map *map);
 
-/* Notes the leadership that a partition of another shard has given in its greeting. `address`: the address to which this partition had
- * connected; NULL: the other one has connected, and `identity` has its address. */
+/* Notes the leadership that a partition of another shard has given in its reply to the greeting of a link to this address. Nothing is noted
+ * if the map has the shard at other addresses. */
 enum peer_leader_heard peer_leaders_hear(struct peer_leaders *leaders,
                                          const struct peer_identity *identity, const char *address);
+/* The address at which a partition that has connected says that it leads, as the map writes it; NULL: the map does not have it. */
+const char *peer_leaders_claimed(const struct peer_leaders *leaders,
+                                 const struct peer_identity *identity);
 /* As peer_leaders_hear, without noting anything. */
 enum peer_leader_heard peer_leaders_compare(const struct peer_leaders *leaders,
                                             const struct peer_identity *identity);

@@ -63,13 +63,18 @@ const struct shard *peer_shard_at(const struct shard_map *map, const char *addre
 
 /* ---- leaders of other shards ---- */
 
-static void close_older(struct peer_set *peers, const char *shard)
+/* What the new leader has sent is read from now on, and nothing any more that came from older ones. */
+static void sort_incoming(struct peer_set *peers, const char *shard)
 {
     for (struct list *at = peers->incoming.next; at != &peers->incoming; at = at->next) {
         struct peer_incoming *incoming = container_of(at, struct peer_incoming, link);
-        if (strcmp(incoming->peer.shard, shard) == 0 &&
-            peer_leaders_compare(peers->leaders, &incoming->peer) == PEER_LEADER_OLDER)
+        if (strcmp(incoming->peer.shard, shard) != 0)
+            continue;
+        enum peer_leader_heard order = peer_leaders_compare(peers->leaders, &incoming->peer);
+        if (order == PEER_LEADER_OLDER)
             incoming->is_broken = true;
+        else if (order == PEER_LEADER_SAME)
+            peer_incoming_release(incoming);
     }
 }
 
@@ -80,7 +85,7 @@ static void follow_leader(void *owner, const char *shard)
     struct peer_link *link = peer_set_find(peers, bytes_of(shard));
     const char *address = peer_leaders_address(peers->leaders, shard);
     log_event(LOG_INFO, "peer_leader", "shard=%s address=%s", shard, address ? address : "-");
-    close_older(peers, shard);
+    sort_incoming(peers, shard);
     if (link)
         peer_link_new_leader(link, address);
     if (peers->host.on_new_leader)
@@ -453,6 +458,13 @@ static const char *refuse_older(struct peer_set *peers, const struct peer_identi
     return peers->refusal;
 }
 
+/* Only the address of a newer leader is asked about: an older map may have the shard elsewhere. */
+static bool is_claim_known(const struct peer_set *peers, const struct peer_identity *peer)
+{
+    return peer_leaders_compare(peers->leaders, peer) != PEER_LEADER_NEWER ||
+           peer_leaders_claimed(peers->leaders, peer);
+}
+
 bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes shard,
                     struct bytes identity, struct peer_identity *peer, const char **error)
 {
@@ -470,6 +482,8 @@ bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes 
         *error = "ERR both backends have the same shard name: check the shard maps";
     else if (peer_leaders_compare(peers->leaders, peer) == PEER_LEADER_OLDER)
         *error = refuse_older(peers, peer);
+    else if (!is_claim_known(peers, peer))
+        *error = "ERR the shard map here does not have the address of this leader: reload it";
     else if (count_incoming(peers) >= INCOMING_MAX)
         *error = "ERR too many backends are connected";
     if (*error)
@@ -482,11 +496,32 @@ size_t peer_set_identity(const struct peer_set *peers, char to[PEER_IDENTITY_MAX
     return peer_self_encode(&peers->self, to);
 }
 
+/* Of a shard that connects again, what an earlier connection has brought must not be read behind what this one brings. */
+static void break_held(const struct peer_set *peers, const char *shard)
+{
+    for (struct list *at = peers->incoming.next; at != &peers->incoming; at = at->next) {
+        struct peer_incoming *incoming = container_of(at, struct peer_incoming, link);
+        incoming->is_broken |= incoming->is_held && strcmp(incoming->peer.shard, shard) == 0;
+    }
+}
+
+/* The link asks at the address whether the peer leads its shard. */
+static void check_claim(struct peer_set *peers, struct peer_incoming *incoming)
+{
+    struct peer_link *link = peer_set_find(peers, bytes_of(incoming->peer.shard));
+    break_held(peers, incoming->peer.shard);
+    peer_incoming_hold(incoming);
+    if (link)
+        peer_link_new_leader(link, peer_leaders_claimed(peers->leaders, &incoming->peer));
+}
+
 void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
                            const struct peer_identity *peer)
 {
-    (void)peer_leaders_hear(peers->leaders, peer, NULL);
-    (void)peer_incoming_new(&peers->self, stream, peer, &peers->incoming);
+    struct peer_incoming *incoming =
+        peer_incoming_new(&peers->self, stream, peer, &peers->incoming);
+    if (peer_leaders_compare(peers->leaders, peer) == PEER_LEADER_NEWER)
+        check_claim(peers, incoming);
 }
 
 /* ---- echoes ---- */

@@ -613,6 +613,41 @@ def _(run):
         check_equal(partition.get('PING'), b'PONG')
 
 
+@suite.case('a connection that claims to lead a shard with any term locks out none of its leaders: only what the addresses of the map say counts')
+def _(run):
+    first, second, outside = ports = [free_ports() for _ in range(3)]
+    listeners = {port: OtherVersion(('127.0.0.1', port), peer='-NOTLEADER 127.0.0.1:%d' % first) for port in ports[:2]}
+
+    def identity_at(port, generation, term):
+        return identity_of('misleading', '0' * 40, generation=generation, term=term).replace(b'\x0b127.0.0.1:1', b'\x0f127.0.0.1:%d' % port)
+
+    def leads(port, term):
+        identity = identity_at(port, 1, term)
+        listeners[port].replies[b'PEER'] = b'$%d\r\n%s\r\n' % (len(identity), identity)  # then it closes the connection
+    leads(first, 5)
+    with listeners[first], listeners[second], Misled(ports[:2]) as cluster:
+        def has_heard(port):
+            return b'peer_leader shard=misleading address=127.0.0.1:%d' % port in cluster.backends[0].log()
+
+        def claim(connection, port, generation, term):
+            check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
+            return connection.get('SCREE', 'PEER', PEER_PROTOCOL, 'b0p0', identity_at(port, generation, term))
+        wait_for(lambda: has_heard(first), 'the leader to be heard')
+        with cluster.partition(0) as liar, cluster.partition(0) as other, cluster.partition(0) as leader, cluster.partition(0) as client:
+            check(isinstance(claim(liar, first, (1 << 32) - 1, (1 << 64) - 1), bytes), 'the claim was refused')
+            reply = claim(other, outside, (1 << 32) - 1, (1 << 64) - 1)
+            check('does not have the address' in str(reply), reply)
+            check(isinstance(claim(leader, first, 1, 5), bytes), 'the leader was refused')
+            asked = listeners[first].greetings
+            wait_for(lambda: listeners[first].greetings >= asked + 4, 'the leader to be asked twice')
+            check(b'does not lead its shard any more' not in client.get('INFO', 'peers'), client.get('INFO', 'peers'))
+            leads(second, 6)
+            with cluster.partition(0) as successor:
+                check(isinstance(claim(successor, second, 1, 6), bytes), 'the successor was refused')
+                wait_for(lambda: has_heard(second), 'the successor to be heard')
+            check('newer leader' in str(claim(client, first, 1, 5)), 'an older leader was admitted')
+
+
 REPLICA_HELLO, REPLICA_CORE, REPLICA_PART, REPLICA_KNOWN = 27, 28, 29, 30
 
 

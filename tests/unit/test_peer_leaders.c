@@ -58,7 +58,7 @@ static enum peer_leader_heard hear(struct peer_leaders *leaders, const char *add
 {
     const struct peer_identity identity = identity_of("b", address, generation, term);
     enum peer_leader_heard expected = peer_leaders_compare(leaders, &identity);
-    enum peer_leader_heard heard = peer_leaders_hear(leaders, &identity, NULL);
+    enum peer_leader_heard heard = peer_leaders_hear(leaders, &identity, address);
     CHECK(heard == expected);
     return heard;
 }
@@ -87,11 +87,24 @@ static void test_a_leader_is_where_it_was_reached(void)
 {
     struct peer_leaders *leaders = leaders_with("x:1 y:1");
     const struct peer_identity identity = identity_of("b", "behind-a-forwarder:1", 1, 1);
-    CHECK(peer_leaders_hear(leaders, &identity, NULL) == PEER_LEADER_NEWER);
-    CHECK(leads(leaders, "")); /* it has connected, from an address that the map does not have */
-    CHECK(peer_leaders_hear(leaders, &identity, "y:1") == PEER_LEADER_SAME);
+    CHECK(peer_leaders_hear(leaders, &identity, "y:1") == PEER_LEADER_NEWER);
     CHECK(leads(leaders, "y:1"));
     CHECK(hear(leaders, "X:1", 1, 2) == PEER_LEADER_NEWER && leads(leaders, "x:1"));
+    peer_leaders_free(leaders);
+}
+
+/* Anybody with the secret can connect and claim any term, or listen at another address. */
+static void test_what_is_said_elsewhere_than_the_map_says_is_not_noted(void)
+{
+    struct peer_leaders *leaders = leaders_with("x:1 y:1");
+    const struct peer_identity outside = identity_of("b", "q:1", UINT32_MAX, UINT64_MAX);
+    const struct peer_identity claim = identity_of("b", "Y:1", UINT32_MAX, UINT64_MAX);
+    CHECK(hear(leaders, "x:1", 1, 5) == PEER_LEADER_NEWER);
+    CHECK(peer_leaders_hear(leaders, &outside, "q:1") == PEER_LEADER_NEWER && newer == 1);
+    CHECK(!peer_leaders_claimed(leaders, &outside));
+    CHECK(strcmp(peer_leaders_claimed(leaders, &claim), "y:1") == 0);
+    CHECK(hear(leaders, "x:1", 1, 5) == PEER_LEADER_SAME && leads(leaders, "x:1"));
+    CHECK(hear(leaders, "y:1", 1, 6) == PEER_LEADER_NEWER && newer == 2);
     peer_leaders_free(leaders);
 }
 
@@ -114,11 +127,11 @@ static void test_a_shard_with_one_copy_is_never_older(void)
 {
     struct peer_leaders *leaders = leaders_with("x:1");
     CHECK(hear(leaders, "x:1", 0, 0) == PEER_LEADER_SAME);
-    CHECK(hear(leaders, "q:1", UINT32_MAX, UINT64_MAX) == PEER_LEADER_NEWER);
+    CHECK(hear(leaders, "x:1", UINT32_MAX, UINT64_MAX) == PEER_LEADER_NEWER);
     CHECK(hear(leaders, "x:1", 0, 0) == PEER_LEADER_SAME);
     CHECK(hear(leaders, "x:1", 1, 1) == PEER_LEADER_OLDER);
     const struct peer_identity unknown = identity_of("c", "x:1", 1, 1);
-    CHECK(peer_leaders_hear(leaders, &unknown, NULL) == PEER_LEADER_SAME);
+    CHECK(peer_leaders_hear(leaders, &unknown, "x:1") == PEER_LEADER_SAME);
     peer_leaders_free(leaders);
 }
 
@@ -160,6 +173,7 @@ int main(void)
 {
     test_a_forced_copy_is_newer_than_any_term_of_the_group_before();
     test_a_leader_is_where_it_was_reached();
+    test_what_is_said_elsewhere_than_the_map_says_is_not_noted();
     test_a_new_map_forgets_no_leader_but_its_address();
     test_a_shard_with_one_copy_is_never_older();
     test_a_copy_names_an_address_of_the_map_or_none();
