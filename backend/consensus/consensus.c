@@ -139,7 +139,7 @@ static void take_message(struct consensus *core, const struct consensus_event *e
                          struct consensus_update *update)
 {
     const struct consensus_message *message = event->message;
-    if (message->to != core->id)
+    if (message->to != core->id || !rule_is_term_near(core, message))
         return;
     switch (message->kind) {
     case CONSENSUS_VOTE:

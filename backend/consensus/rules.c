@@ -3,6 +3,13 @@
 #include "backend/consensus/core.h"
 #include "backend/consensus/members.h"
 
+static const uint64_t terms_near = (uint64_t)1 << 32;
+
+bool rule_is_term_near(const struct consensus *core, const struct consensus_message *message)
+{
+    return message->term <= core->term || message->term - core->term < terms_near;
+}
+
 uint64_t rule_start_promise(const struct consensus *core, uint64_t now_us)
 {
     return now_us + core->election_us;

@@ -11,6 +11,12 @@
 
 #include "backend/consensus/consensus.h"
 
+/* ---- terms ------------------------------------------------------------------------------------- */
+
+/* May the message be of a copy that obeys? Terms grow by one with an election: a term that is 2^32 ahead is a damaged or forged one, and
+ * whoever took it over would soon have used up all terms. */
+bool rule_is_term_near(const struct consensus *core, const struct consensus_message *message);
+
 /* ---- votes ------------------------------------------------------------------------------------- */
 
 /* The time until which a copy grants no vote after a start: just before the start it may have answered a leader whose lease still

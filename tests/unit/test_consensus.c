@@ -252,6 +252,22 @@ START_TEST(a_leader_without_a_majority_steps_down)
 }
 END_TEST
 
+START_TEST(a_term_that_no_election_can_have_given_is_not_taken_over)
+{
+    const uint64_t far = (uint64_t)1 << 32;
+    begin(3, 3);
+    now_us += 2 * E;
+    hear((struct consensus_message){CONSENSUS_VOTE, .from = 2, .term = far + 1, .index_term = far});
+    hear((struct consensus_message){CONSENSUS_APPEND, .from = 2, .term = UINT64_MAX / 2});
+    hear((struct consensus_message){CONSENSUS_VOTE_REPLY, .from = 2, .term = far + 1});
+    ck_assert_uint_eq(core.term, 1);
+    ck_assert_uint_eq(core.leader, 0);
+    hear((struct consensus_message){CONSENSUS_APPEND, .from = 2, .term = far});
+    ck_assert_uint_eq(core.term, far);
+    ck_assert_uint_eq(core.leader, 2);
+}
+END_TEST
+
 START_TEST(a_leader_grants_nothing)
 {
     begin(3, 3);
@@ -867,6 +883,7 @@ static void add_elections(TCase *tcase)
     tcase_add_test(tcase, a_copy_that_is_behind_stands_later_though_the_leaders_connection_broke);
     tcase_add_test(tcase, a_leader_without_a_majority_steps_down);
     tcase_add_test(tcase, a_leader_grants_nothing);
+    tcase_add_test(tcase, a_term_that_no_election_can_have_given_is_not_taken_over);
     tcase_add_test(tcase, leadership_is_handed_over_when_the_target_has_all);
     tcase_add_test(tcase, a_late_transfer_is_void);
 }
