@@ -35,6 +35,7 @@ bool partition_read_header(struct partition *partition)
         !partition_store_log_id(storage_store(partition->storage), &partition->batch.log_id))
         return false;
     partition->batch.index = header.index;
+    partition->batch.origin_ms = header.origin_ms;
     hybrid_clock_begin(&partition->batch.hybrid, header.hybrid);
     if (header.version > partition->batch.version)
         partition->batch.version = header.version;

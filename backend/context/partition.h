@@ -13,6 +13,7 @@
 #pragma once
 
 #include "backend/context/budget.h"
+#include "backend/context/group_clock.h"
 #include "backend/context/hybrid_clock.h"
 #include "backend/storage/commit.h"
 #include "backend/store/pace.h"
@@ -141,6 +142,7 @@ struct partition_running {
 struct partition_batch {
     uint64_t index;     /* of the last closed batch */
     uint64_t version;   /* newest collection version */
+    uint64_t origin_ms; /* time of the last batch when the header was read */
     uint64_t commands;  /* commands that wrote into the open batch */
     uint64_t closed_us; /* when the batch in flight was closed; monotonic */
     struct hybrid_clock hybrid;
@@ -305,8 +307,9 @@ struct partition_copies {
     struct hand_over *hand_over; /* NULL: none is under way */
     /* monotonic: until then commands wait: for a leader, while none is known; or for the lease */
     uint64_t waits_ms;
-    uint64_t term;      /* of the batches that it writes */
-    const char *leader; /* the address of the copy that leads; empty: not known */
+    struct group_clock time; /* by which keys expire */
+    uint64_t term;           /* of the batches that it writes */
+    const char *leader;      /* the address of the copy that leads; empty: not known */
     /* Reads again all that is cached from the store. False: it cannot be read. Set also without copies. */
     bool (*read_anew)(void *partition);
 };

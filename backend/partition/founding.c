@@ -188,6 +188,7 @@ static struct replica *make_replica(struct partition *partition, char *error, si
         .snapshots = *options->snapshots,
         .home_progress = progress_of_thread,
         .home_owner = partition,
+        .time = &partition->copies.time,
     };
     return replica_new(&made, &events, partition, error, size);
 }

@@ -146,11 +146,23 @@ static void tick_stall(struct partition *partition)
 
 /* ---- leading ----------------------------------------------------------------------------------- */
 
+/* Not behind the newest record of the log, nor behind what clients were shown by the leader before. */
+static void go_on_in_time(struct partition *partition)
+{
+    struct group_clock *time = &partition->copies.time;
+    group_clock_raise(time, partition->batch.origin_ms * 1000);
+    int64_t ahead_us = group_clock_lead(time);
+    if (ahead_us)
+        log_event(LOG_ERROR, "group_time_ahead", "partition=%u ahead_ms=%" PRId64, partition->index,
+                  ahead_us / 1000);
+}
+
 static void begin_serving(struct partition *partition)
 {
     struct leadership *leadership = partition->copies.leadership;
     uint64_t term = leadership->role.term;
     end_following(partition);
+    go_on_in_time(partition);
     voted_commit_begin(partition);
     wait_from_now(partition);
     if (leadership->has_votes && partition->copies.replica)
@@ -297,6 +309,8 @@ void leadership_tick(struct partition *partition)
     show_old_data(partition);
     tick_lease(partition);
     tick_stall(partition);
+    if (!partition->copies.is_closed)
+        group_clock_tick(&partition->copies.time);
     take_over_when_done(partition);
 }
 
@@ -335,6 +349,7 @@ void leadership_new(struct partition *partition)
     partition->copies.leadership = leadership;
     partition->copies.leader = leadership->role.leader_address;
     partition->copies.is_closed = true;
+    loop_shift_wall(partition->loop, &partition->copies.time.shift_us);
     wait_from_now(partition);
     shards_forget(partition);
     if (storage_is_replicated(partition->storage))
@@ -366,6 +381,7 @@ void leadership_free(struct partition *partition)
     if (!copies->leadership)
         return;
     copies->lease_us = NULL;
+    loop_shift_wall(partition->loop, NULL);
     hand_over_free(partition);
     replica_free(copies->replica);
     replica_apply_free(copies->leadership->apply);

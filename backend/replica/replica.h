@@ -29,6 +29,7 @@
 enum { REPLICA_HAND_OVER_MS = 2000 }; /* at most */
 
 struct consensus;
+struct group_clock;
 struct members;
 struct replica;
 struct storage;
@@ -112,6 +113,7 @@ struct replica_options {
     /* Any number that changes while the home thread does anything; called on the replica's thread. NULL: it is not watched. */
     uint64_t (*home_progress)(void *owner);
     void *home_owner;
+    struct group_clock *time; /* of the group; outlives the replica. NULL: it is not kept */
 };
 
 struct replica_settings {

@@ -8,6 +8,7 @@
  * What a sender finds out while it sends (the log begins too late, a snapshot was not announced) waits for the end of the turn:
  * an event is never given to the core inside another one.
  */
+#include "backend/context/group_clock.h"
 #include "backend/format/effects.h"
 #include "backend/replica/replica_inner.h"
 #include "backend/storage/storage.h"
@@ -418,11 +419,31 @@ static void hear_message(struct replica *replica, struct consensus_event *event,
         obey(replica, &update, heard);
 }
 
+static bool is_of_leader(const struct replica *replica, const struct consensus_message *message)
+{
+    return replica->has_core && message->term == replica->core.term &&
+           message->from == replica->core.leader;
+}
+
+/* A leader says the group's time; a voter the one that it has heard from the leader before. */
+static void hear_group_time(struct replica *replica, const struct replica_heard *heard,
+                            bool is_of_leader)
+{
+    const struct consensus_message *message = heard->message;
+    if (!replica->options.time)
+        return;
+    if (is_of_leader && message->kind != CONSENSUS_APPEND_REPLY)
+        group_clock_hear(replica->options.time, heard->time_us);
+    else if (message->kind == CONSENSUS_VOTE_REPLY && message->is_good)
+        group_clock_raise(replica->options.time, heard->time_us);
+}
+
 /* replica_peers_options */
 static void on_heard(void *owner, const struct replica_heard *heard)
 {
     struct replica *replica = owner;
     const struct consensus_message *message = heard->message;
+    bool is_led = is_of_leader(replica, message);
     struct consensus_event event = {
         .kind = CONSENSUS_MESSAGE, .message = message, .members = heard->members};
     replica_hear_applied(replica, message->from, heard->applied);
@@ -430,6 +451,7 @@ static void on_heard(void *owner, const struct replica_heard *heard)
         replica_peers_refused(replica->net.peers, message->from);
     if (!is_of_election(message->kind) || replica_may_vote(replica))
         hear_message(replica, &event, heard);
+    hear_group_time(replica, heard, is_led || is_of_leader(replica, message));
     if (message->kind == CONSENSUS_SNAPSHOT)
         begin_fetch(replica, message);
 }
@@ -569,6 +591,7 @@ static void start_peers(struct replica *replica)
         .core = &replica->core,
         .own = &replica->appended.newest,
         .group = replica->group,
+        .time = replica->options.time,
         .id = replica->record.id,
         .on_heard = on_heard,
         .on_part = on_part,

@@ -103,7 +103,7 @@ void replica_core_write(const struct replica_core *core, struct out *out)
 {
     char message[CONSENSUS_MESSAGE_BYTES_MAX];
     put_group(out, &core->group);
-    message_put_u64(out, core->wall_us);
+    message_put_u64(out, core->time_us);
     message_put_u64(out, core->applied);
     out_write(out, message, consensus_message_write(&core->message, message));
     out_write(out, core->records.data, core->records.len);
@@ -137,7 +137,7 @@ bool replica_core_read(struct bytes payload, struct replica_core *core)
 {
     struct message_reader reader = message_read(payload);
     core->group = group_of(&reader);
-    core->wall_us = message_u64(&reader);
+    core->time_us = message_u64(&reader);
     core->applied = message_u64(&reader);
     if (!reader.is_good || !consensus_message_read(&reader.rest, &core->message))
         return false;

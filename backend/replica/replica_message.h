@@ -5,7 +5,7 @@
  *   REPLICA_HELLO  u32 generation │ u64 group, id, starts, run, number, term, last, last_term │ u8 state │ u8 data format │ u8 flags │ u64 map epoch
  *                  │ what is known of the receiver: u64 id, starts, run, last │ address                      ─► DONE, the same of the receiver
  *   REPLICA_KNOWN  u32 generation │ u64 group │ u8 n │ n × u64 id, starts, run, last
- *   REPLICA_CORE   u32 generation │ u64 group │ u64 wall_us │ u64 applied │ message (consensus/message.h) │ its records: u32 length, bytes …
+ *   REPLICA_CORE   u32 generation │ u64 group │ u64 time_us │ u64 applied │ message (consensus/message.h) │ its records: u32 length, bytes …
  *   REPLICA_PART   u32 generation │ u64 group │ u64 from │ u64 term │ u64 index │ u64 total │ u64 offset │ bytes
  *
  * A record that is longer than REPLICA_RECORDS_BYTES comes in parts, from its first byte on; the REPLICA_CORE after the last part has a single
@@ -78,7 +78,7 @@ struct replica_hello {
 
 struct replica_core {
     struct replica_group group;
-    uint64_t wall_us; /* the sender's system clock */
+    uint64_t time_us; /* of the group, as the sender has it (group_clock.h); 0: it does not */
     uint64_t applied; /* the sender's data have all records up to this one */
     struct consensus_message message;
     struct bytes records; /* message.count × (u32 length, bytes); borrowed */

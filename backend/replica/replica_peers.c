@@ -51,6 +51,7 @@ static struct sender *sender_new(struct replica_peers *peers, uint64_t id, struc
                                                  .own = peers->options.own,
                                                  .link = link,
                                                  .group = peers->options.group,
+                                                 .time = peers->options.time,
                                                  .on_gone = peers->options.on_gone,
                                                  .owner = peers->options.owner};
     if (!sender)

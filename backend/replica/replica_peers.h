@@ -22,7 +22,8 @@ struct replica_peers_options {
     const struct consensus *core;  /* likewise */
     const struct own_records *own; /* likewise */
     struct replica_group group;
-    uint64_t id; /* of this copy */
+    const struct group_clock *time; /* replica_send_options */
+    uint64_t id;                    /* of this copy */
     void (*on_heard)(void *owner, const struct replica_heard *heard);
     void (*on_part)(void *owner, uint64_t from, uint64_t term);
     /* replica_send_options.on_gone: not to be handled at once */

@@ -142,7 +142,7 @@ static enum replica_received hear_part(struct replica_receive *receive,
     const struct replica_heard heard = {.message = message,
                                         .members = members.count ? &members : NULL,
                                         .records = records,
-                                        .wall_us = core->wall_us,
+                                        .time_us = core->time_us,
                                         .applied = core->applied};
     receive->options.on_heard(receive->options.owner, &heard);
     message->index += message->count;

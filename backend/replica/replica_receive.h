@@ -20,7 +20,7 @@ struct replica_heard {
     /* of the last record; NULL: it is not of the members */
     const struct consensus_members *members;
     struct bytes records; /* of the message: count × (u32 length, bytes); replica_record_next */
-    uint64_t wall_us, applied; /* of the sender */
+    uint64_t time_us, applied; /* of the sender */
 };
 
 struct replica_receive_options {

@@ -1,5 +1,6 @@
 #include "backend/replica/replica_send.h"
 
+#include "backend/context/group_clock.h"
 #include "backend/peer/link.h"
 #include "backend/peer/message.h"
 #include "backend/replica/own_records.h"
@@ -108,7 +109,7 @@ static bool post_core(struct replica_send *send, const struct consensus_message 
     struct out out;
     const struct replica_core core = {
         .group = send->options.group,
-        .wall_us = clock_wall_us(),
+        .time_us = send->options.time ? group_clock_us(send->options.time) : 0,
         .applied = send->applied,
         .message = *message,
         .records = records,

@@ -33,6 +33,7 @@ struct replica_send_options {
     const struct own_records *own; /* NULL: records are read from the log only */
     struct peer_link *link;        /* to the other copy */
     struct replica_group group;
+    const struct group_clock *time; /* NULL: messages have none */
     /* The log has no record before `first` any more, and the other copy needs one: for CONSENSUS_TRIMMED with first - 1, later. Called
      * inside replica_send_turn and replica_send_message; `send` may not be freed. */
     void (*on_gone)(void *owner, uint64_t first);

@@ -38,6 +38,8 @@ uint64_t loop_mono_ms(const struct loop *loop);
 uint64_t loop_mono_us(const struct loop *loop);
 uint64_t loop_wall_ms(const struct loop *loop);
 uint64_t loop_wall_us(const struct loop *loop);
+/* From now on loop_wall_us is clock_wall_us + *shift_us, which any thread may change; NULL: clock_wall_us. */
+void loop_shift_wall(struct loop *loop, const _Atomic int64_t *shift_us);
 
 /* Called once per turn after all events. Returns true when its work may concern other hooks, which then run again. */
 typedef bool turn_hook_fn(void *owner);

@@ -301,15 +301,26 @@ uint64_t loop_mono_us(const struct loop *loop)
     return loop->time.mono_us;
 }
 
+static uint64_t shift_of(const struct loop *loop)
+{
+    return loop->time.shift_us ? (uint64_t)atomic_load(loop->time.shift_us) : 0;
+}
+
 /* Read on first use in a turn. */
 uint64_t loop_wall_us(const struct loop *loop)
 {
     struct loop *mutable = (struct loop *)loop;
     if (loop->time.wall_turn != loop->time.turns) {
-        mutable->time.wall_us = clock_wall_us();
+        mutable->time.wall_us = clock_wall_us() + shift_of(loop);
         mutable->time.wall_turn = loop->time.turns;
     }
     return loop->time.wall_us;
+}
+
+void loop_shift_wall(struct loop *loop, const _Atomic int64_t *shift_us)
+{
+    loop->time.shift_us = shift_us;
+    loop->time.wall_turn = loop->time.turns - 1; /* it is read anew */
 }
 
 uint64_t loop_wall_ms(const struct loop *loop)

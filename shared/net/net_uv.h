@@ -41,7 +41,8 @@ struct loop_time {
     uint64_t turns;
     uint64_t wall_turn; /* the turn in which wall_us was read */
     uint64_t wall_us;
-    uint64_t mono_turn; /* the turn in which mono_us was read */
+    const _Atomic int64_t *shift_us; /* loop_shift_wall */
+    uint64_t mono_turn;              /* the turn in which mono_us was read */
     uint64_t mono_us;
 };
 

@@ -21,6 +21,15 @@ void __wrap_leadership_committed(void *owner, uint64_t index);
 bool __real_replica_apply_is_behind(const struct replica_apply *apply);
 bool __wrap_replica_apply_is_behind(const struct replica_apply *apply);
 
+void __real_group_clock_raise(struct group_clock *clock, uint64_t time_us);
+void __wrap_group_clock_raise(struct group_clock *clock, uint64_t time_us);
+
+void __wrap_group_clock_raise(struct group_clock *clock, uint64_t time_us)
+{
+    if (sim_broken != BREAK_LOG_TIME_FORGOTTEN)
+        __real_group_clock_raise(clock, time_us);
+}
+
 bool __wrap_partition_lease_is_over(const struct partition *partition)
 {
     return sim_broken != BREAK_LEASE_ENDLESS && __real_partition_lease_is_over(partition);

@@ -80,11 +80,13 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_SERVES_ALONE] = "serves-alone",
         [BREAK_LEADS_HUNG] = "leads-hung",
         [BREAK_LEADS_BEHIND] = "leads-behind",
+        [BREAK_TIME_FORGOTTEN] = "time-forgotten",
         [BREAK_LEASE_ENDLESS] = "lease-endless",
         [BREAK_BATCH_KEPT] = "batch-kept",
         [BREAK_BATCH_REPLIED] = "batch-replied",
         [BREAK_TAIL_APPLIED] = "tail-applied",
         [BREAK_BEHIND_SERVES] = "behind-serves",
+        [BREAK_LOG_TIME_FORGOTTEN] = "log-time-forgotten",
     };
     return broken < BREAK_COUNT ? names[broken] : NULL;
 }

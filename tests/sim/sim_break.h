@@ -94,9 +94,10 @@ enum sim_break {
     BREAK_CONSENSUS_END,
     /* … in what is around it (test_voters.c): */
     BREAK_WENT_BACK = BREAK_CONSENSUS_END, /* a disk that was set back is not noticed */
-    BREAK_SERVES_ALONE, /* a group without keys is served before most of its copies vote */
-    BREAK_LEADS_HUNG,   /* a leader whose disk hangs goes on */
-    BREAK_LEADS_BEHIND, /* a copy that has much to apply stands as early as others */
+    BREAK_SERVES_ALONE,   /* a group without keys is served before most of its copies vote */
+    BREAK_LEADS_HUNG,     /* a leader whose disk hangs goes on */
+    BREAK_LEADS_BEHIND,   /* a copy that has much to apply stands as early as others */
+    BREAK_TIME_FORGOTTEN, /* a new leader expires keys by its own clock */
     BREAK_VOTERS_END,
     /* … and in partitions that lead in turn (tests/controls/leaders.c): */
     BREAK_LEASE_ENDLESS = BREAK_VOTERS_END, /* the lease of a leader never ends */
@@ -104,6 +105,7 @@ enum sim_break {
     BREAK_BATCH_REPLIED, /* … or acknowledges it */
     BREAK_TAIL_APPLIED,  /* a copy adds records that are not committed */
     BREAK_BEHIND_SERVES, /* a copy leads before it has added all that was committed */
+    BREAK_LOG_TIME_FORGOTTEN, /* its time may be behind that of its log */
     BREAK_LEADERS_END,
     BREAK_COUNT = BREAK_LEADERS_END,
 };

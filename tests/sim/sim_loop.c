@@ -15,6 +15,7 @@
 #include "shared/net/worker.h"
 #include "tests/sim/sim_break.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -250,8 +251,12 @@ uint64_t loop_wall_ms(const struct loop *loop)
 
 uint64_t loop_wall_us(const struct loop *loop)
 {
-    (void)loop;
-    return clock_wall_us();
+    return clock_wall_us() + (loop->shift_us ? (uint64_t)atomic_load(loop->shift_us) : 0);
+}
+
+void loop_shift_wall(struct loop *loop, const _Atomic int64_t *shift_us)
+{
+    loop->shift_us = shift_us;
 }
 
 void loop_add_hook(struct loop *loop, struct turn_hook *hook)

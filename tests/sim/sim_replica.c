@@ -129,6 +129,7 @@ void sim_replica_start(struct sim_replica *copy, const struct sim_replica_option
         snapshots = join_files(copy, options->files);
     const struct replica_options of_replica = {.loop = copy->loop,
                                                .home = copy->home,
+                                               .time = options->time,
                                                .storage = copy->storage,
                                                .dir = copy->dir,
                                                .run_id = "run",

@@ -28,6 +28,7 @@ struct sim_replica_options {
     struct replica_events events;
     uint64_t (*home_progress)(void *owner); /* NULL: home is not watched */
     void *owner;                            /* of the events and of home_progress */
+    struct group_clock *time;               /* replica_options */
 };
 
 struct sim_replica {

@@ -78,7 +78,7 @@ struct loop {
     struct list signals;
     struct block *shared;
     struct loop_thread *thread;
-    uint64_t wall_us; /* of this turn */
+    const _Atomic int64_t *shift_us; /* loop_shift_wall */
 };
 
 /* All loops and streams; sim_world.c owns the lists. */

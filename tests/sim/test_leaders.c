@@ -12,7 +12,8 @@
  * (1) a number whose write was acknowledged is there, and one whose write was refused is not;
  * (2) every read, also one of old data, was a beginning of this list: nothing was seen that was rolled back;
  * (3) a read that began later than another read or write had ended shows at least what that one did;
- * (4) both lists are equal, on all copies.
+ * (4) both lists are equal, on all copies;
+ * (5) the times of batches never go back, although the clocks of the copies differ.
  *
  * A leader whose successor is elected has no lease (partition_lease_is_over), and hears of its new role some time later.
  */
@@ -49,6 +50,7 @@ enum {
     STEP_US = 500,
     LATE = 100, /* a leader that is cut off hears of the next one in one of so many turns */
     SETTLED_US = 20 * 1000000,
+    SKEW_US = 25 * 1000000, /* of a clock */
 };
 
 enum kind { NOTHING, GREETING, WRITE, READ, BLOCK };
@@ -154,6 +156,24 @@ static void append(struct node *node, struct record record)
     node->log[++node->last] = copy_of((struct bytes){record.bytes, record.len}, record.term);
 }
 
+static uint64_t origin_ms(const struct record *record)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    CHECK(effects_open((struct bytes){record->bytes, record->len}, &header, &reader) ==
+          EFFECTS_READ);
+    return header.origin_ms;
+}
+
+/* Of the newest batch in its log; a first record of a leader has no time. */
+static uint64_t newest_ms(const struct node *node)
+{
+    uint64_t index = node->last;
+    while (index && (!node->log[index].len || !origin_ms(&node->log[index])))
+        index--;
+    return index ? origin_ms(&node->log[index]) : 0;
+}
+
 /* commit_log.append */
 static int give(void *owner, struct bytes bytes, char *error, size_t size)
 {
@@ -161,6 +181,7 @@ static int give(void *owner, struct bytes bytes, char *error, size_t size)
     struct effects_header header;
     struct effects_reader reader;
     CHECK(effects_open(bytes, &header, &reader) == EFFECTS_READ && !node->given.len);
+    CHECK(header.origin_ms >= newest_ms(node));
     node->given = copy_of(bytes, header.term);
     (void)error;
     (void)size;
@@ -681,6 +702,7 @@ static void begin_world(uint64_t seed)
         (void)snprintf(node->host, sizeof node->host, "%c", 'a' + i);
         (void)snprintf(node->address, sizeof node->address, "%c:1", 'a' + i);
         start_node(node);
+        sim_clock_skew(node->host, (int64_t)sim_random(2 * SKEW_US) - SKEW_US);
         for (unsigned n = 0; n < CLIENTS; n++)
             node->clients[n] = (struct client){
                 .node = node, .only_reads = n >= CLIENTS - 2, .reads_old = n == CLIENTS - 1};

@@ -20,19 +20,24 @@
  * What one home has heard as committed, no other one hears otherwise, and each home that begins to serve has it all: so a record that a
  * client was told of is never lost. Two copies may never serve at once, and none before two of three vote.
  *
+ * The clocks of the hosts differ by up to a minute. The time that a copy which serves shows to clients goes back by no more than a
+ * message takes, whichever copy served before, unless those that elect a leader have all been started anew since.
+ *
  * Controls: an older disk is not noticed; the first copy serves alone; a leader that stands still leads on; a copy that is behind stands
- * as early as others.
+ * as early as others; a new leader expires keys by its own clock.
  *
  *   test_voters [--seed N] …      sim_seeds.h
  */
 #include "backend/consensus/consensus.h"
 #include "backend/context/backend_metrics.h"
+#include "backend/context/group_clock.h"
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
 #include "backend/replica/replica_figures.h"
 #include "backend/replica/replica_known.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/metrics.h"
@@ -57,6 +62,8 @@ enum {
     COPIES = 3, /* of a map */
     E_US = 500000,
     SECOND_US = 1000000,
+    SKEW_US = 25 * SECOND_US,
+    DELAY_US = 25000,          /* more than that of any message, when nothing is wrong */
     CALM_US = 600 * SECOND_US, /* a copy that could not fetch waits, and so does its leader */
     GONE_BACK_US = 30 * SECOND_US,
     HANGS_US = 40 * SECOND_US,
@@ -71,7 +78,9 @@ enum {
 
 struct copy {
     struct sim_replica of;
-    unsigned rate; /* of its clock */
+    unsigned rate;   /* of its clock */
+    int64_t skew_us; /* of its clock's time */
+    struct group_clock time;
     bool must_end, must_install, must_leave;
     uint64_t home_us; /* home does nothing until then */
     bool is_behind;   /* home applies nothing */
@@ -109,6 +118,7 @@ static struct {
     uint64_t gone_back_us;
     struct copy *hung; /* it stands still, and has led; no other faults */
     uint64_t hung_us, hung_term;
+    uint64_t shown_us; /* the latest time that a copy which served has shown */
     char why[200];
 } world;
 
@@ -167,6 +177,16 @@ void __wrap_replica_stall_tick(struct replica *replica)
 {
     if (sim_broken != BREAK_LEADS_HUNG)
         __real_replica_stall_tick(replica);
+}
+
+void __real_group_clock_hear(struct group_clock *clock, uint64_t time_us);
+void __wrap_group_clock_hear(struct group_clock *clock, uint64_t time_us);
+
+void __wrap_group_clock_hear(struct group_clock *clock, uint64_t time_us)
+{
+    __real_group_clock_hear(clock, time_us);
+    if (sim_broken == BREAK_TIME_FORGOTTEN)
+        atomic_store(&clock->shift_us, 0);
 }
 
 void __real_replica_behind_tick(struct replica *replica);
@@ -245,6 +265,10 @@ static void serve_when_applied(struct copy *copy)
     check_log(copy, role);
     copy->served_term = role->term;
     copy->next = role->committed + 1;
+    if (!atomic_load(
+            &copy->time.is_known)) /* most copies have ended since, and have forgotten it */
+        world.shown_us = 0;
+    (void)group_clock_lead(&copy->time);
     replica_serves(copy->of.replica, role->term);
 }
 
@@ -402,7 +426,9 @@ static void fail_disk(const struct copy *copy)
 /* sim_replica_options.home_progress */
 static uint64_t progress(void *owner)
 {
-    const struct copy *copy = owner;
+    struct copy *copy = owner;
+    if (leads_in(copy, copy->role.term))
+        group_clock_tick(&copy->time);
     return sim_now_us() < copy->home_us ? 1 : sim_now_us() + 2;
 }
 
@@ -429,11 +455,13 @@ static void start_copy(struct copy *copy)
                                                            .on_failed = on_failed,
                                                            .on_lost = on_lost},
                                                 .home_progress = progress,
-                                                .owner = copy};
+                                                .owner = copy,
+                                                .time = &copy->time};
     sim_replica_open_storage(&copy->of, world.env);
     copy->committed = copy->heard = storage_committed(copy->of.storage);
     copy->role = (struct replica_role){0};
     copy->served_term = 0;
+    copy->time = (struct group_clock){0};
     sim_replica_start(&copy->of, &options);
     sim_replica_configure(&copy->of, world.epoch, world.map);
 }
@@ -465,9 +493,11 @@ static void make_store(struct copy *copy)
 static void new_copy(unsigned at)
 {
     struct copy *copy = &world.copies[at];
-    *copy = (struct copy){.rate = (unsigned)sim_random(190)};
+    *copy = (struct copy){.rate = (unsigned)sim_random(190),
+                          .skew_us = (int64_t)sim_random(2 * SKEW_US) - SKEW_US};
     sim_replica_new(&copy->of, at, &world.relays);
     sim_clock_rate(copy->of.name, copy->rate);
+    sim_clock_skew(copy->of.name, copy->skew_us);
     make_store(copy);
     start_copy(copy);
 }
@@ -527,6 +557,18 @@ static void found_when_alone(void)
         (void)replica_make_group(a->of.replica, false);
 }
 
+/* What clients are shown as the time. */
+static void check_time(const struct copy *copy)
+{
+    uint64_t time_us =
+        clock_wall_us() + (uint64_t)copy->skew_us + (uint64_t)atomic_load(&copy->time.shift_us);
+    if (time_us + DELAY_US < world.shown_us)
+        fail("%s serves at a time that is %" PRIu64 " us earlier than what was shown",
+             copy->of.name, world.shown_us - time_us);
+    if (time_us > world.shown_us)
+        world.shown_us = time_us;
+}
+
 static void check_leases(void)
 {
     const struct copy *holder = NULL;
@@ -539,6 +581,7 @@ static void check_leases(void)
         if (holder)
             fail("%s and %s serve at the same time", holder->of.name, copy->of.name);
         holder = copy;
+        check_time(copy);
     }
 }
 
@@ -811,6 +854,10 @@ static void heal(void)
 {
     world.relays.is_faulty = false;
     world.hung = NULL;
+    for (unsigned i = 0; i < HOSTS; i++) {
+        world.copies[i].home_us = 0;
+        sim_hang_disk(world.copies[i].of.name, 0);
+    }
     sim_knobs()->slow_ppm = 0;
     world.batches = BATCHES_MAX;
     run_until_level();
@@ -833,8 +880,8 @@ static struct copy *another(const struct copy *one, const struct copy *two)
 static bool write_many(struct copy *first, const struct copy *behind, const struct copy *well)
 {
     uint64_t end = first->next + BEHIND, term = first->role.term;
-    while (leads_in(first, term) && (first->committed < end - 1 || well->committed < end - 1 ||
-                                     behind->heard < end - 1)) {
+    while (leads_in(first, term) &&
+           (first->committed < end - 1 || well->committed < end - 1 || behind->heard < end - 1)) {
         for (unsigned i = 0; i < 50 && first->next < end; i++)
             append_row(first, BYTES("y"));
         turn();
@@ -850,13 +897,14 @@ static void lead_not_behind(void)
         return;
     behind->is_behind = true;
     bool is_written = write_many(first, behind, well);
-    uint64_t end_us = sim_now_us() + E_US; /* until its leader has heard of it */
+    uint64_t end_us = sim_now_us() + E_US; /* until its leader has heard so */
     while (sim_now_us() < end_us)
         turn();
     if (is_written && leader() == first) {
         crash_copy(first);
         first->start_us = sim_now_us() + 10 * SECOND_US;
-        while (!leader() && behind->role.phase < REPLICA_PHASE_LEADING && sim_now_us() < first->start_us)
+        while (!leader() && behind->role.phase < REPLICA_PHASE_LEADING &&
+               sim_now_us() < first->start_us)
             turn();
         if (leader() != well)
             fail("%s, which is behind, leads instead of %s", behind->of.name, well->of.name);

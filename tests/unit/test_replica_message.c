@@ -37,7 +37,7 @@ static void on_heard(void *owner, const struct replica_heard *event)
     if (event->members)
         heard.event[heard.count].members = *event->members;
     heard.event[heard.count++].record_bytes = event->records.len;
-    ck_assert_uint_eq(event->wall_us, 5);
+    ck_assert_uint_eq(event->time_us, 5);
     ck_assert_uint_eq(event->applied, 6);
 }
 
@@ -151,7 +151,7 @@ static struct replica_core core_of(uint64_t index, uint32_t count, struct bytes 
 {
     return (struct replica_core){
         .group = group,
-        .wall_us = 5,
+        .time_us = 5,
         .applied = 6,
         .message = {.kind = CONSENSUS_APPEND,
                     .from = LEADER_ID,
