@@ -63,11 +63,12 @@ enum consensus_role {
     CONSENSUS_SERVING,
 };
 
-/* What a member reports of itself in its replies. */
+/* What a member reports of itself in its replies: any of these bits. */
 enum consensus_state {
     CONSENSUS_FULL = 1, /* its disk has no space for records */
     /* many records are not applied yet: leadership is not transferred to it, and it begins elections later */
     CONSENSUS_BEHIND = 2,
+    CONSENSUS_LOW = 4, /* its disk has space for records that make room, and for no others */
 };
 
 enum consensus_event_kind {

@@ -305,6 +305,8 @@ struct partition_copies {
     bool is_leaving;
     bool is_held;                /* … and then all commands wait, as if its lease were over */
     struct hand_over *hand_over; /* NULL: none is under way */
+    int room;         /* enum replica_room, of this disk (backend/partition/copies_room.h) */
+    uint64_t room_ms; /* monotonic: a hand-over for want of room is tried again then */
     /* monotonic: until then commands wait: for a leader, while none is known; or for the lease */
     uint64_t waits_ms;
     struct group_clock time; /* by which keys expire */

@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/keyspace/ttl_hashes.h"
+#include "backend/partition/copies_room.h"
 #include "backend/partition/founding.h"
 #include "backend/partition/leadership.h"
 #include "backend/rank/rank_rebuild.h"
@@ -38,6 +39,7 @@ static void count_ttl_hashes(struct partition *partition)
 void background_tick(struct partition *partition)
 {
     leadership_tick(partition);
+    copies_room_tick(partition);
     founding_tick(partition);
     rebuild_ranks(partition);
     count_ttl_hashes(partition);

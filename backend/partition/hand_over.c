@@ -19,6 +19,7 @@
 enum {
     DRAIN_MS = 1000,                      /* a command that takes longer may fail */
     GIVE_MS = REPLICA_HAND_OVER_MS + 100, /* the replica has given up before */
+    ROOM_AGAIN_MS = 30000,                /* clients wait while it is tried, so not all the time */
     BEHIND_RECORDS = 1000, /* a copy that lacks more than these would make clients wait */
 };
 
@@ -63,12 +64,17 @@ static const char *unfit(const struct replica_figures *figures, const struct rep
     return NULL;
 }
 
+static bool is_better_copy(const struct replica_figure *copy, const struct replica_figure *than)
+{
+    return copy->room != than->room ? copy->room < than->room : copy->applied > than->applied;
+}
+
 static const struct replica_figure *best_copy(const struct replica_figures *figures)
 {
     const struct replica_figure *best = NULL;
     for (unsigned i = 0; i < figures->count; i++) {
         const struct replica_figure *copy = &figures->of[i];
-        if (!unfit(figures, copy) && (!best || copy->applied > best->applied))
+        if (!unfit(figures, copy) && (!best || is_better_copy(copy, best)))
             best = copy;
     }
     return best;
@@ -121,6 +127,16 @@ const char *hand_over_begin(struct partition *partition, const char *address)
     go_to(partition, DRAINS, DRAIN_MS);
     log_event(LOG_INFO, "hand_over_begun", "partition=%u to=%s", partition->index, to);
     return NULL;
+}
+
+void hand_over_for_room(struct partition *partition)
+{
+    struct partition_copies *copies = &partition->copies;
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    if (now_ms < copies->room_ms || hand_over_begin(partition, "") != NULL)
+        return;
+    copies->room_ms = now_ms + ROOM_AGAIN_MS;
+    log_event(LOG_WARN, "leadership_has_no_room", "partition=%u", partition->index);
 }
 
 /* A partition that stops looks also at its listeners' last clients, and at the other partitions of the process. */

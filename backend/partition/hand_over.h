@@ -1,5 +1,6 @@
 /*
- * hand_over.h - a leader gives its role to another copy, on purpose: when its process is stopped, or an operator asks (SCREE LEADER TO).
+ * hand_over.h - a leader gives its role to another copy, on purpose: when its process is stopped, an operator asks (SCREE LEADER TO), or
+ * its disk is full (copies_room.h).
  *
  *   DRAINS   SCREE SELF says "replica"; STOPPING_FRAME: proxies end what is in flight here, and hold what is new
  *     │      other shards begin no transaction here
@@ -17,6 +18,8 @@ struct partition;
 
 /* To the copy at the address; empty: to the voter that has most of the log. NULL, or why not. May be called by a command. */
 const char *hand_over_begin(struct partition *partition, const char *address);
+/* The disk has less room than those of most copies: to one of these, if that was not tried a moment ago. */
+void hand_over_for_room(struct partition *partition);
 /* At the end of each turn. */
 void hand_over_turn_end(struct partition *partition);
 /* The partition leads no more. */

@@ -210,14 +210,21 @@ static bool has_all(const struct partition *partition)
             storage_committed(storage) == storage_written(storage));
 }
 
+/* On a full disk a leader serves reads, but no group can be founded. */
+static bool may_take_over(const struct partition *partition)
+{
+    bool serves = partition->copies.leadership->role.phase == REPLICA_PHASE_SERVING;
+    return serves ? !commit_follow_is_stopped(partition->commit)
+                  : !commit_follow_is_broken(partition->commit);
+}
+
 static void take_over_when_done(struct partition *partition)
 {
     struct leadership *leadership = partition->copies.leadership;
     if (!leadership->must_take_over)
         return;
     want_all(partition);
-    if (has_all(partition) && !commit_follow_is_broken(partition->commit) &&
-        commit_is_idle(partition->commit))
+    if (has_all(partition) && may_take_over(partition) && commit_is_idle(partition->commit))
         take_over(partition);
 }
 

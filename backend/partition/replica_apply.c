@@ -128,7 +128,7 @@ static bool add_next(struct replica_apply *apply)
         (void)commit_is_failed(partition->commit, &reason);
     }
     drop_cursor(apply);
-    if (!commit_follow_is_broken(partition->commit))
+    if (!commit_follow_is_stopped(partition->commit))
         end_applying(apply, reason);
     return false;
 }
@@ -172,8 +172,8 @@ static bool may_add(const struct replica_apply *apply)
     const struct partition *partition = apply->partition;
     const struct partition_running *running = &partition->running;
     return !apply->is_ended && partition->copies.is_following && replica_apply_is_behind(apply) &&
-           !running->aside && !running->busy_error && !commit_follow_is_broken(partition->commit) &&
-           !partition_is_full(partition);
+           !running->aside && !running->busy_error &&
+           !commit_follow_is_stopped(partition->commit) && !partition_is_full(partition);
 }
 
 static void plan_step(struct replica_apply *apply)

@@ -2,23 +2,12 @@
 
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/partition/copies_room.h"
 #include "backend/peer/message.h"
 #include "backend/replica/replica.h"
 #include "shared/error.h"
 
 #include <stdio.h>
-
-/* What the disk must have besides a record: a full disk ends leadership, and with all disks full no copy could lead, so nothing could
- * be read. */
-enum { ROOM_BYTES = 32 << 20 };
-
-static int check_log_room(const struct partition *partition, size_t bytes, char *error, size_t size)
-{
-    if (storage_figure(partition->storage, "disk_free_bytes") >= ROOM_BYTES + bytes)
-        return OK;
-    (void)snprintf(error, size, "less than %zu bytes are free", (size_t)ROOM_BYTES + bytes);
-    return ERR_DISK_FULL;
-}
 
 /* commit_log.append; commit thread. The replica outlives the batches. */
 static int append_voted(void *owner, struct bytes record, char *error, size_t size)
@@ -29,7 +18,7 @@ static int append_voted(void *owner, struct bytes record, char *error, size_t si
                        record.len);
         return ERR_STORE;
     }
-    int err = check_log_room(partition, record.len, error, size);
+    int err = copies_room_check(partition, record.len, error, size);
     if (err == OK)
         replica_append(partition->copies.replica, record);
     return err;
@@ -38,7 +27,7 @@ static int append_voted(void *owner, struct bytes record, char *error, size_t si
 /* commit_log.may_append */
 static int may_append(void *owner, char *error, size_t size)
 {
-    return check_log_room(owner, 0, error, size);
+    return copies_room_again(owner, error, size);
 }
 
 /* commit_log.has_committed */

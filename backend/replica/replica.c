@@ -201,6 +201,8 @@ static void obey_begin(struct replica *replica, const struct order *order)
     replica->net.links = links_new(replica);
     replica->disk.log =
         replica_log_new(loop, replica->options.storage, &replica_log_handlers, replica);
+    if (replica->options.has_voters)
+        replica_log_keep_spare(replica->disk.log);
     replica->timing.core = timer_new(loop, replica_core_is_due, replica);
     replica->timing.tick = timer_new(loop, tick_replica, replica);
     timer_start(replica->timing.tick, TICK_MS, TICK_MS);

@@ -35,6 +35,13 @@ struct replica;
 struct storage;
 struct stream;
 
+/* What the disk of a copy takes; each one less than the one before. */
+enum replica_room {
+    REPLICA_ROOM,      /* all records */
+    REPLICA_ROOM_LOW,  /* those of commands that add no data */
+    REPLICA_ROOM_NONE, /* those with which leaders begin */
+};
+
 enum replica_phase {
     REPLICA_PHASE_NONE,      /* of no group: it is founded, or stays alone */
     REPLICA_PHASE_JOINING,   /* its data may be overwritten: it waits for a leader's snapshot */
@@ -142,7 +149,11 @@ void replica_append(struct replica *replica, struct bytes record);
 void replica_serves(struct replica *replica, uint64_t term);
 /* The data have all records up to the index. */
 void replica_applied(struct replica *replica, uint64_t index);
-/* Hands leadership over to the voter at the address, or, if that is empty, to the one that has most of the log: as soon as all that was
+/* The room of this copy's disk from now on, of which the other copies hear. */
+void replica_note_room(struct replica *replica, enum replica_room room);
+/* Of a leader: the room that most voters have, or more. Any thread: an atomic load. */
+enum replica_room replica_room_of_most(const struct replica *replica);
+/* Hands leadership over to the voter at the address, or, if that is empty, to the one with most room and most of the log: as soon as all that was
  * appended is committed and the voter has it, within two E and REPLICA_HAND_OVER_MS. on_role follows; a record that comes behind is refused. */
 void replica_hand_over(struct replica *replica, const char *address);
 /* May commands be served at this time, by clock_boot_us? An atomic load. */

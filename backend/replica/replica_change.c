@@ -114,20 +114,25 @@ static void hand_leadership_over(struct replica *replica, uint64_t id)
     replica_step(replica, (struct consensus_event){.kind = CONSENSUS_TRANSFER, .id = id});
 }
 
-/* The voter that has most of the log, of those that were heard. */
+static bool is_better_voter(const struct consensus *core, unsigned at, unsigned than)
+{
+    enum replica_room room = replica_room_at(core, at), other = replica_room_at(core, than);
+    return room != other ? room < other : core->progress[at].match > core->progress[than].match;
+}
+
+/* The voter that has most room, and then most of the log, of those that were heard. */
 static uint64_t best_voter(const struct replica *replica)
 {
     const struct consensus *core = &replica->core;
-    uint64_t best = 0, match = 0;
+    unsigned best = MEMBERS_MAX;
     for (unsigned i = 0; i < core->members.count; i++) {
         const struct consensus_member *member = &core->members.list[i];
-        if (member->id == core->id || member->kind != CONSENSUS_VOTER ||
-            !was_heard_lately(replica, member->id) || (best && core->progress[i].match <= match))
-            continue;
-        best = member->id;
-        match = core->progress[i].match;
+        if (member->id != core->id && member->kind == CONSENSUS_VOTER &&
+            was_heard_lately(replica, member->id) &&
+            (best == MEMBERS_MAX || is_better_voter(core, i, best)))
+            best = i;
     }
-    return best;
+    return best == MEMBERS_MAX ? 0 : core->members.list[best].id;
 }
 
 static uint64_t id_at(const struct members *named, struct bytes address)

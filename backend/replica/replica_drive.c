@@ -487,15 +487,14 @@ static void on_not_written(void *owner, uint64_t last, bool is_full)
     if (!replica->has_core)
         return;
     restore_members(replica, last);
-    replica_step(replica, (struct consensus_event){.kind = CONSENSUS_STATE,
-                                                   .state = is_full ? CONSENSUS_FULL : 0});
+    replica_log_is_full(replica, is_full);
     replica_step(replica, (struct consensus_event){.kind = CONSENSUS_NOT_WRITTEN, .index = last});
     replica_log_sync(replica->disk.log, replica->core.cuts);
 }
 
 static void on_log_room(void *owner)
 {
-    replica_step(owner, (struct consensus_event){.kind = CONSENSUS_STATE});
+    replica_log_is_full(owner, false);
 }
 
 const struct replica_log_events replica_log_handlers = {

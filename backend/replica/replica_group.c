@@ -479,4 +479,5 @@ void replica_group_tick(struct replica *replica)
     replica_change_tick(replica);
     replica_stall_tick(replica);
     replica_behind_tick(replica);
+    replica_room_tick(replica);
 }

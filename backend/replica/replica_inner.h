@@ -7,6 +7,7 @@
  *   replica_adopt.c   connections of other copies, from home
  *   replica_restarts.c  learners whose disks were set back
  *   replica_stall.c   a leader whose disk or partition stands still
+ *   replica_room.c    which copies have room for records
  *   replica_figures.c figures of the members, for any thread
  *   replica_group.c   which group: founding, joining, what it says of itself
  *   replica_change.c  how its members change, and which copies may vote and serve while they do
@@ -50,6 +51,8 @@ struct replica_shown {
     /* 0: this copy does not serve; then `committed` may be about another leader's records */
     _Atomic uint64_t served_term;
     atomic_int phase;
+    atomic_int own_room;     /* enum replica_room: as home has said last */
+    atomic_int room_of_most; /* … of a leader's voters */
     pthread_mutex_t figures_lock;
     struct replica_figures figures; /* written by the replica's thread only */
 };
@@ -138,6 +141,7 @@ struct replica_disk {
     struct replica_file *file; /* NULL: there is none yet */
     struct replica_log *log;
     struct replica_save *save; /* NULL: there is no file */
+    bool is_full;              /* the log has found no space */
 };
 
 struct replica_net {
@@ -253,6 +257,16 @@ void replica_stall_tick(struct replica *replica);
 void replica_behind_tick(struct replica *replica);
 /* If so, this copy does not stand: its records would not be committed, or nothing would be served. */
 bool replica_stands_still(const struct replica *replica);
+
+/* ---- replica_room.c ---- */
+
+void replica_room_tick(struct replica *replica);
+/* The log has found no space, or it has some again. */
+void replica_log_is_full(struct replica *replica, bool is_full);
+/* What a leader has heard of the member at this place of its core. */
+enum replica_room replica_room_at(const struct consensus *core, unsigned at);
+/* This copy reports the bit (enum consensus_state) from now on, or no more. */
+void replica_report(struct replica *replica, enum consensus_state bit, bool is_set);
 
 /* ---- replica_adopt.c ---- */
 

@@ -16,7 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RETRY_MS = 1000, LENGTH_BYTES = 4 };
+enum {
+    RETRY_MS = 1000,
+    LENGTH_BYTES = 4,
+    SMALL_BYTES = 4096, /* of all records of a job that the spare segment of the WAL takes */
+};
 
 /* The end of the log is cut, or records are appended. */
 struct change {
@@ -59,6 +63,7 @@ struct replica_log {
     bool is_running;
     bool is_failed;
     bool is_paused;
+    bool keeps_spare;
     bool is_ending;
     void (*paused)(void *owner); /* NULL: no pause is about to begin */
     void *paused_owner;
@@ -144,15 +149,18 @@ static int cut(struct storage *storage, uint64_t after, char *error, size_t size
     return storage_truncate(storage, after, error, size);
 }
 
-/* After a failure the log continues behind the last record that the core still has; and the disk takes data. If the cut fails too, the
- * records are not shown any more all the same. */
-static int renew(struct storage *storage, const struct outcome *failed, char *error, size_t size)
+/* After a failure the log continues behind the last record that the core still has; and the disk takes data, or the records that wait are those
+ * that a full one takes. If the cut fails too, the records are not shown any more all the same. */
+static int renew(struct storage *storage, const struct outcome *failed, size_t bytes, char *error,
+                 size_t size)
 {
     struct wal *wal = storage_wal(storage);
     if (failed->err == ERR_DISK_FULL)
         wal_keep_none(wal);
     int err = cut(storage, failed->upto, error, size);
-    return err == OK ? wal_probe(wal, error, size) : err;
+    if (err != OK || (wal_is_on_spare(wal) && bytes <= SMALL_BYTES))
+        return err;
+    return wal_probe(wal, error, size);
 }
 
 static int make_change(struct storage *storage, const struct change *change, char *error,
@@ -169,7 +177,8 @@ static int make_changes(struct replica_log *log, const struct change **change)
 {
     char *error = log->outcome.reason;
     size_t size = sizeof log->outcome.reason;
-    int err = log->is_failed ? renew(log->storage, &log->outcome, error, size) : OK;
+    int err =
+        log->is_failed ? renew(log->storage, &log->outcome, log->running.bytes, error, size) : OK;
     while (*change && err == OK) {
         err = make_change(log->storage, *change, error, size);
         if (err == OK)
@@ -183,6 +192,8 @@ static void run_job(struct job *job)
 {
     struct replica_log *log = container_of(job, struct replica_log, job);
     const struct change *change = log->running.first;
+    if (log->keeps_spare && !log->is_failed)
+        wal_make_spare(storage_wal(log->storage));
     log->outcome.err = make_changes(log, &change);
     log->outcome.upto = least_cut(change, storage_logged(log->storage));
 }
@@ -370,6 +381,11 @@ void replica_log_obey(struct replica_log *log, const struct consensus_update *up
         add_heard(log, update, heard);
     if (update->has_truncate || update->append != CONSENSUS_APPEND_NONE)
         replica_log_sync(log, update->cuts);
+}
+
+void replica_log_keep_spare(struct replica_log *log)
+{
+    log->keeps_spare = true;
 }
 
 bool replica_log_is_idle(const struct replica_log *log)

@@ -8,6 +8,7 @@
  *   replica thread                                               on_synced ◄┘     or on_not_written, if the disk fails
  *
  *   WORKS ──a job fails──► FAILED ──each second: cut, new segment, probe of the disk──► WORKS (on_room)
+ *                                                   └─ no space: the spare segment, for small records ─┘
  *
  * A job carries out the updates that came while the one before ran, then syncs once: the slower the disk, the more records share a
  * sync. Nothing is left written and not synced between two jobs.
@@ -92,6 +93,8 @@ void replica_log_append(struct replica_log *log, uint64_t index, struct own_reco
                         uint32_t cuts);
 /* Makes all records durable, for on_synced with these cuts: at the start of a copy that has records, and after on_not_written. */
 void replica_log_sync(struct replica_log *log, uint32_t cuts);
+/* From now on the WAL keeps a spare segment, so that it takes small records when the disk has no space. Before the first job. */
+void replica_log_keep_spare(struct replica_log *log);
 /* Is all that it was given on the disk, and has nothing failed? Then its thread writes no more until it is given something. */
 bool replica_log_is_idle(const struct replica_log *log);
 /* For how long the present job has been at work; 0: none is. */

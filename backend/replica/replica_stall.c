@@ -87,8 +87,5 @@ void replica_behind_tick(struct replica *replica)
     if (!replica->has_core)
         return;
     bool is_behind = core->committed > replica->appended.applied + BEHIND_RECORDS;
-    uint8_t others = core->state & (uint8_t)~CONSENSUS_BEHIND;
-    uint8_t state = is_behind ? others | CONSENSUS_BEHIND : others;
-    if (state != core->state)
-        replica_step(replica, (struct consensus_event){.kind = CONSENSUS_STATE, .state = state});
+    replica_report(replica, CONSENSUS_BEHIND, is_behind);
 }

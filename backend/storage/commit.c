@@ -309,7 +309,7 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
     commit->overlay = overlay;
     commit->storage = storage;
     commit->options = *options;
-    commit->disk_room = UINT64_MAX;
+    commit->disk.room = UINT64_MAX;
     commit->worker = worker_new(loop, "commit");
     commit->timer = timer_new(loop, on_timer, commit);
     commit->effects = effects_new();
@@ -478,7 +478,7 @@ static uint64_t origin_ms_of(struct bytes record)
 int commit_follow(struct commit *commit, struct bytes record, uint64_t index)
 {
     CHECK(commit->state == COMMIT_FOLLOWING && index == storage_committed(commit->storage) + 1);
-    int err = apply_result(commit->apply);
+    int err = commit_follow_is_stopped(commit) ? apply_result(commit->apply) : OK;
     if (err != OK)
         (void)snprintf(commit->current.reason, sizeof commit->current.reason, "%s",
                        apply_reason(commit->apply));
@@ -491,7 +491,8 @@ int commit_follow(struct commit *commit, struct bytes record, uint64_t index)
     uint64_t origin_ms = origin_ms_of(record);
     if (origin_ms) /* a PROBE may have none */
         commit->followed_ms = origin_ms;
-    if (!overlay_is_empty(commit->overlay) && note_row(commit, commit->followed_ms)) {
+    if (!overlay_is_empty(commit->overlay) && note_row(commit, commit->followed_ms) &&
+        !commit_follow_is_broken(commit)) {
         switch_buffers(commit);
         note_committed(commit);
         begin_apply(commit);
@@ -504,6 +505,12 @@ bool commit_follow_is_broken(const struct commit *commit)
 {
     return commit->state == COMMIT_FOLLOWING &&
            (apply_result(commit->apply) != OK || storage_is_behind(commit->storage));
+}
+
+bool commit_follow_is_stopped(const struct commit *commit)
+{
+    int err = apply_result(commit->apply);
+    return commit->state == COMMIT_FOLLOWING && err != OK && err != ERR_DISK_FULL;
 }
 
 bool commit_follow_recover(struct commit *commit)
@@ -525,7 +532,8 @@ bool commit_follow_recover(struct commit *commit)
 static bool may_apply(const struct commit *commit)
 {
     return (commit->state == COMMIT_IDLE || commit->state == COMMIT_FOLLOWING) &&
-           !overlay_dirty(commit->overlay) && apply_result(commit->apply) == OK;
+           !overlay_dirty(commit->overlay) && apply_result(commit->apply) == OK &&
+           !storage_is_behind(commit->storage);
 }
 
 void commit_rest(struct commit *commit)

@@ -97,9 +97,10 @@ bool commit_is_writing(const struct commit *commit);
  * Not while commit_is_full. OK, or the error with which applying failed before, or ERR_STORE: the record cannot be read; commit_is_failed
  * has the reason, and the record was not added. Not while a command runs. */
 int commit_follow(struct commit *commit, struct bytes record, uint64_t index);
-/* While it follows: rows could not be applied, or the disk was full at the start. commit_follow adds nothing until
- * commit_follow_recover succeeds. */
+/* While it follows: rows could not be applied, or the disk was full at the start: commit_follow_recover is to be called. */
 bool commit_follow_is_broken(const struct commit *commit);
+/* … and commit_follow adds nothing before. If only space is lacking, it goes on in memory: a full disk has room for few more records. */
+bool commit_follow_is_stopped(const struct commit *commit);
 /* Tries to make applying work again, as a recovery of a store that takes writes does, and calls on_recover; blocks. Not while a command
  * runs. Afterwards the next record of commit_follow is the one after storage_committed, which may be greater. False: try again later. */
 bool commit_follow_recover(struct commit *commit);
@@ -134,6 +135,10 @@ int commit_gate(const struct commit *commit, uint32_t command_flags);
 /* To be called about once a second. The disk is nearly full when less than `free_bytes_min` is free, and until a
  * quarter more than that is free. 0: no limit. */
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min);
+/* Is it so, of this disk? */
+bool commit_is_disk_low(const struct commit *commit);
+/* The disks of other copies are nearly full, as if this one was; or are not any more. */
+void commit_watch_copies(struct commit *commit, bool are_low);
 /* Bytes that were free then above this limit; UINT64_MAX: there is no limit. */
 uint64_t commit_disk_room(const struct commit *commit);
 void commit_set_durability(struct commit *commit, enum durability durability);

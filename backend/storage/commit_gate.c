@@ -64,7 +64,8 @@ int commit_gate(const struct commit *commit, uint32_t command_flags)
         return OK;
     if (commit_is_failed(commit, NULL))
         return commit_error(commit);
-    return commit->disk_is_low && command_flags & CMD_DENYOOM ? ERR_DISK_LOW : OK;
+    bool is_low = commit->disk.is_low || commit->disk.are_copies_low;
+    return is_low && command_flags & CMD_DENYOOM ? ERR_DISK_LOW : OK;
 }
 
 bool commit_is_stalled(const struct commit *commit)
@@ -86,19 +87,32 @@ bool commit_watch_log(struct commit *commit)
 
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
 {
-    uint64_t limit = free_bytes_min + (commit->disk_is_low ? free_bytes_min / 4 : 0);
+    uint64_t limit = free_bytes_min + (commit->disk.is_low ? free_bytes_min / 4 : 0);
     uint64_t free_bytes = storage_figure(commit->storage, "disk_free_bytes");
     bool is_low = free_bytes < limit;
-    if (is_low != commit->disk_is_low)
+    if (is_low != commit->disk.is_low)
         log_event(LOG_WARN, is_low ? "disk_low" : "disk_has_room", "free_bytes=%llu",
                   (unsigned long long)free_bytes);
-    commit->disk_is_low = is_low;
-    commit->disk_room = !limit ? UINT64_MAX : is_low ? 0 : free_bytes - limit;
+    commit->disk.is_low = is_low;
+    commit->disk.room = !limit ? UINT64_MAX : is_low ? 0 : free_bytes - limit;
+}
+
+bool commit_is_disk_low(const struct commit *commit)
+{
+    return commit->disk.is_low;
+}
+
+void commit_watch_copies(struct commit *commit, bool are_low)
+{
+    if (are_low != commit->disk.are_copies_low)
+        log_event(LOG_WARN, are_low ? "copies_low" : "copies_have_room", "disk_is_low=%d",
+                  commit->disk.is_low);
+    commit->disk.are_copies_low = are_low;
 }
 
 uint64_t commit_disk_room(const struct commit *commit)
 {
-    return commit->disk_room;
+    return commit->disk.are_copies_low ? 0 : commit->disk.room;
 }
 
 /* ---- figures of the last batch ---- */

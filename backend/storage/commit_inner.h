@@ -32,6 +32,13 @@ struct commit_job {
     atomic_uint_fast64_t durable;
 };
 
+/* commit_watch_disk, commit_watch_copies */
+struct commit_disk {
+    bool is_low;
+    bool are_copies_low;
+    uint64_t room; /* bytes */
+};
+
 struct commit {
     struct job job;
     struct loop *loop;
@@ -46,8 +53,7 @@ struct commit {
     enum commit_state state;
     bool unsynced;    /* batches were written since the last sync */
     bool sync_is_due; /* everysec: the second was over while a batch was being written */
-    bool disk_is_low;
-    uint64_t disk_room;
+    struct commit_disk disk;
     bool has_failed;   /* set by the job; commit_turn_end handles it */
     bool retry_is_due; /* commit_turn_end recovers */
     bool fills_buffer; /* the batch is the last one of its buffer */

@@ -16,8 +16,10 @@
 #include <unistd.h>
 
 enum {
-    FILES_COPIED = 4
-}; /* files of kept batches that may not be on the disk, which a new file takes over at most */
+    /* files of kept batches that may not be on the disk, which a new file takes over at most */
+    FILES_COPIED = 4,
+    SMALL_BATCH_BYTES = 4096,
+};
 
 /* ---- trim ---- */
 
@@ -238,6 +240,8 @@ static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
     }
     struct wal_segment *file = wal_segment_new(first);
     int failure = wal_segment_make(file, wal->path, error, size);
+    if (failure == ERR_DISK_FULL && wal_use_spare(wal, file))
+        failure = OK;
     if (!failure && first <= wal->last) {
         failure = carry_over(wal, file, error, size);
         if (failure)
@@ -249,8 +253,10 @@ static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
         wal_segment_free(file);
         return failure;
     }
-    if (wal->current)
+    if (wal->current) {
+        wal->current->spare_bytes = 0;
         wal_segment_truncate(wal->current);
+    }
     wal->is_name_new = true;
     wal->current = file;
     enlist(wal, file);
@@ -399,6 +405,15 @@ static bool has_unshown(const struct wal *wal)
     return wal_written(wal) != wal->last;
 }
 
+/* The spare segment keeps its space for small batches. If no other one can be made the batch is refused, and the WAL stays as it is. */
+static int leave_spare(struct wal *wal, struct bytes batch, char *error, size_t size)
+{
+    if (!wal_is_on_spare(wal) || batch.len <= SMALL_BATCH_BYTES || has_unshown(wal) ||
+        wal->is_sync_lost)
+        return OK;
+    return begin_file(wal, wal->last + 1, error, size);
+}
+
 static int write_batch(struct wal *wal, struct bytes batch, char *error, size_t size)
 {
     uint64_t index = wal_written(wal) + 1;
@@ -438,7 +453,10 @@ int wal_write(struct wal *wal, struct bytes batch, uint64_t *index, char *error,
     collect_sync_results(wal);
     if (wal->failed)
         return copy_failure(wal, error, size);
-    int failure = wal->is_sync_lost ? resume_writing(wal, error, size) : OK;
+    int failure = leave_spare(wal, batch, error, size);
+    if (failure)
+        return failure;
+    failure = wal->is_sync_lost ? resume_writing(wal, error, size) : OK;
     if (!failure)
         failure = write_batch(wal, batch, error, size);
     if (failure)
@@ -609,17 +627,17 @@ uint64_t wal_trimmed(struct wal *wal)
 
 uint64_t wal_damaged(const struct wal *wal)
 {
-    return wal->damaged_batches;
+    return wal->lost.damaged_batches;
 }
 
 bool wal_has_lost(const struct wal *wal)
 {
-    return wal->damaged_batches || wal->has_lost_durable;
+    return wal->lost.damaged_batches || wal->lost.has_durable;
 }
 
 bool wal_has_lost_durable(const struct wal *wal)
 {
-    return wal->has_lost_durable;
+    return wal->lost.has_durable;
 }
 
 uint64_t wal_bytes(const struct wal *wal)

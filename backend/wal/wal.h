@@ -5,6 +5,7 @@
  *   <index of its first batch>.batches:   first line | record | record | ...        (wal_segment.h)
  *   kept/<index>.batches:                 segments that only readers of changes need (wal_kept.c)
  *   filed:                                the index up to which nothing is replayed  (wal_number.h)
+ *   spare:                                space for a segment of small batches, for a full disk (wal_spare.c)
  *
  *   01.batches   1 2 3 4 5 (6)        6 failed: void, since the next file begins with 6
  *   06.batches   6 7 8 (torn)         the next file begins with 9: nothing is missing
@@ -33,6 +34,8 @@
  *        no copy, and is void after an error.
  *   (9)  A weak cursor reads every batch once, in order, from kept and       a_weak_cursor_holds_nothing_back
  *        present segments, or says that its next one is gone.                 what_is_kept_stays_within_its_limits
+ *   (10) On a full disk the spare segment takes small batches, and no         a_full_disk_takes_small_batches
+ *        others.                                                              a_spare_segment_outlives_its_process
  *
  * After an fdatasync has failed, a later one may succeed although the bytes are not on the disk. So batches that may be
  * missing are read back and written to a new file, where the WAL continues (wal_rotate). After a process was killed, it
@@ -102,6 +105,10 @@ int wal_rotate(struct wal *wal, char *error, size_t size);
 /* Proves that the disk takes data: writes and syncs a file, removes it, and then syncs the WAL. After wal_rotate a batch
  * that failed before can never come back once this has succeeded. Errors as for wal_append. */
 int wal_probe(struct wal *wal, char *error, size_t size);
+/* Makes a spare segment, unless there is one, or no space. When no other one can be made, it takes small batches. On the thread that writes. */
+void wal_make_spare(struct wal *wal);
+/* Does the WAL continue in the spare segment? */
+bool wal_is_on_spare(const struct wal *wal);
 /* Copies the files, durably, into a directory without WAL files: opened there, the WAL has every batch shown before
  * the call. wal_committed_at tells `committed` then. The caller removes what a failed copy leaves. */
 int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size);

@@ -28,19 +28,23 @@ struct wal_hold {
     bool is_truncated; /* batches before `next` were truncated */
 };
 
+/* What was dropped at opening. */
+struct wal_lost {
+    uint64_t damaged_batches; /* whole ones after a damaged one */
+    bool has_durable;         /* files after a gap, or batches that had been durable */
+};
+
 struct wal {
     char *path;
     uint64_t file_bytes;
     bool is_read_only; /* another process may be appending: files are left alone */
-    /* whole batches that were dropped at the start, after a damaged one */
-    uint64_t damaged_batches;
-    /* dropped at opening: files after a gap, or batches that had been durable */
-    bool has_lost_durable;
+    struct wal_lost lost;
 
     /* used by the appending thread */
     /* the newest file, to which batches are appended; NULL: the next append creates it */
     struct wal_segment *current;
     uint64_t durable;   /* batches up to this one are on the disk */
+    bool has_spare;     /* wal_spare.c */
     bool is_name_new;   /* the name of a file may not be durable yet */
     bool is_sync_lost;  /* a sync failed here, or may have failed in the process before: syncs of
                                  * these files do not show whether batches after `durable` are on disk */
@@ -76,6 +80,9 @@ struct part {
 struct part *open_parts(struct wal *wal, uint64_t from, size_t *count);
 void close_parts(struct part *parts, size_t count);
 bool sync_fd(int fd);
+
+/* As wal_segment_make, of the spare segment. False: there is none. */
+bool wal_use_spare(struct wal *wal, struct wal_segment *file);
 
 /* The directory of the kept files. */
 void wal_kept_dir(const struct wal *wal, char dir[PATH_MAX]);

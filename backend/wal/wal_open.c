@@ -125,7 +125,7 @@ static bool drop_gap(struct wal *wal, const struct wal_segment *before, struct l
     uint64_t bytes = file_size(before->fd) - before->bytes;
     for (struct list *node = at; node != &wal->files; node = node->next, files++)
         bytes += file_size(wal_segment_of(node)->fd);
-    wal->has_lost_durable = true;
+    wal->lost.has_durable = true;
     wal_segment_path(path, wal->path, before->first);
     log_event(LOG_WARN, "wal_gap",
               "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64 " dropped_files=%u "
@@ -146,8 +146,8 @@ static void log_damage(struct wal *wal, struct wal_reader *reader)
     if (!later.count)
         return;
     wal_segment_path(path, wal->path, file->first);
-    wal->damaged_batches = later.count;
-    wal->has_lost_durable |= later.was_durable != 0;
+    wal->lost.damaged_batches = later.count;
+    wal->lost.has_durable |= later.was_durable != 0;
     log_event(later.was_durable ? LOG_ERROR : LOG_WARN, "wal_damaged",
               "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64 " next_whole_batch=%" PRIu64
               " dropped_batches=%" PRIu64 " dropped_bytes=%" PRIu64 " synced=%s",

@@ -147,6 +147,24 @@ int wal_segment_make(struct wal_segment *file, const char *dir, char *error, siz
     return OK;
 }
 
+bool wal_segment_make_of(struct wal_segment *file, const char *dir, const char *name)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    struct iovec line = {(char *)(uintptr_t)first_line, LINE_BYTES};
+    make_path(to, dir, file->first, suffix_new);
+    int len = snprintf(from, sizeof from, "%s/%s", dir, name);
+    CHECK(len > 0 && len < PATH_MAX && file->fd < 0);
+    if (rename(from, to) != 0)
+        return false;
+    file->fd = open(to, O_RDWR | O_CLOEXEC);
+    if (file->fd < 0 || !pwrite_fully(file->fd, &line, 1, 0)) {
+        wal_segment_discard(file, dir);
+        return false;
+    }
+    file->bytes = file->end = LINE_BYTES;
+    return true;
+}
+
 int wal_segment_publish(struct wal_segment *file, const char *dir, char *error, size_t size)
 {
     char from[PATH_MAX], to[PATH_MAX];
@@ -164,6 +182,11 @@ void wal_segment_discard(struct wal_segment *file, const char *dir)
     char path[PATH_MAX];
     make_path(path, dir, file->first, suffix_new);
     (void)unlink(path);
+}
+
+bool wal_segment_allocate(int fd, uint64_t bytes)
+{
+    return fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) == 0;
 }
 
 void wal_segment_reserve(struct wal_segment *file, size_t batch_len, uint64_t limit)
@@ -230,6 +253,8 @@ void wal_segment_truncate(struct wal_segment *file)
     file->end = file->bytes;
     (void)!ftruncate(file->fd, (off_t)file->bytes);
     file->reserved = file->zeroed = 0;
+    if (file->spare_bytes)
+        (void)wal_segment_allocate(file->fd, file->spare_bytes);
 }
 
 /* ---- read ---- */

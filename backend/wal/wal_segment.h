@@ -30,10 +30,11 @@ struct wal_segment {
     uint64_t bytes;   /* offset after batch `last`; later bytes are void, except written batches */
     uint64_t written; /* the last batch in the file; those after `last` are not shown yet */
     uint64_t end;     /* offset after batch `written` */
-    uint64_t changed_s; /* of a kept file: wall clock of its last change */
-    uint64_t reserved;  /* bytes allocated on the disk */
-    uint64_t zeroed;    /* end of the zeros, or of the attempt to write them */
-    int fd;             /* -1: closed */
+    uint64_t changed_s;   /* of a kept file: wall clock of its last change */
+    uint64_t reserved;    /* bytes allocated on the disk */
+    uint64_t zeroed;      /* end of the zeros, or of the attempt to write them */
+    uint64_t spare_bytes; /* of the spare segment: it keeps so many allocated; 0: of another one */
+    int fd;               /* -1: closed */
 };
 
 /* Converts errno to ERR_DISK_FULL or ERR_STORE, and writes "<path>: why" to error[size]. */
@@ -51,8 +52,12 @@ void wal_segment_close(struct wal_segment *file); /* no sync */
 void wal_segment_free(struct wal_segment *file);  /* closes it */
 /* Creates the file on the disk under its new name, then renames it. An incomplete file is removed. */
 int wal_segment_make(struct wal_segment *file, const char *dir, char *error, size_t size);
+/* … of a file in the directory with this name, which has space already, and is renamed. False: there is none. */
+bool wal_segment_make_of(struct wal_segment *file, const char *dir, const char *name);
 int wal_segment_publish(struct wal_segment *file, const char *dir, char *error, size_t size);
 void wal_segment_discard(struct wal_segment *file, const char *dir); /* it was not published */
+/* Allocates disk space from the start of the file on. */
+bool wal_segment_allocate(int fd, uint64_t bytes);
 /* Allocates disk space for a record of the batch and some more, up to `limit` bytes, if possible. */
 void wal_segment_reserve(struct wal_segment *file, size_t batch_len, uint64_t limit);
 /* Unless zeros follow the last written record, writes some after it, up to `limit`; the next sync brings them to the
@@ -64,7 +69,7 @@ bool wal_segment_write(struct wal_segment *file, uint64_t index, uint64_t durabl
                        struct bytes batch);
 /* From now on written records count; returns their bytes. */
 uint64_t wal_segment_show(struct wal_segment *file);
-/* Frees allocated space and void bytes at the end, written records included; may fail without harm. */
+/* Frees allocated space and void bytes at the end, written records included; may fail without harm. The spare segment keeps its space. */
 void wal_segment_truncate(struct wal_segment *file);
 
 /* Reads consecutive records. The memory grows to the longest record and can be used for many files. */

@@ -2,9 +2,10 @@
 """Copies that vote, with bad disks: what hangs or is full stops no reads, and no leader keeps what another copy could do."""
 
 import contextlib
+import os
 
 from support.copies import Voters
-from support.disk import FaultyDisk
+from support.disk import FaultyDisk, SmallDisk
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import ReplyError, value
 
@@ -97,6 +98,122 @@ def _(run):
             check_equal(client.get('SET', 'k', 'x'), b'OK')
         voters.wait_leader()
         voters.wait_follows(leader)
+
+
+class SmallVoters(Voters):
+    """Each copy has a small disk of its own: disks[index]."""
+
+    def __init__(self, free_min, **options):
+        super().__init__(backend_options={'store': {'memtable': '1mb', 'wal-limit': '4mb', 'disk-free-min': free_min}}, **options)
+        self.disks = []
+        for backend in self.backends:
+            disk = SmallDisk(DISK_MB)
+            self.disks.append(disk)
+            backend.data = os.path.join(disk.path, 'data')
+
+    def __exit__(self, *error):
+        try:
+            return super().__exit__(*error)
+        finally:
+            for disk in self.disks:
+                disk.remove()
+
+    def fill(self, index, left):
+        """Leaves so many bytes on the disk of a copy."""
+        disk = os.statvfs(self.disks[index].path)
+        size = disk.f_bavail * disk.f_frsize - left
+        with open(self.rest(index), 'ab') as file, contextlib.suppress(OSError):  # the backend may have taken some
+            if size > 0:
+                os.posix_fallocate(file.fileno(), file.tell(), size)
+
+    def fill_whole(self, index):
+        wait_for(lambda: self.fill(index, 0) or os.statvfs(self.disks[index].path).f_bavail == 0, 'the disk to be full')
+
+    def empty(self, index):
+        os.unlink(self.rest(index))
+
+    def rest(self, index):
+        return os.path.join(self.disks[index].path, 'rest')
+
+
+DISK_MB = 160
+NONE, LOW = 16 << 20, 48 << 20  # bytes: less than 32 MiB, and less than disk-free-min
+NO_SPACE = 'MISCONF No space left on the disk'
+
+
+def check_full(voters, leader):
+    """The copy serves reads, and refuses all writes."""
+    with voters.copy(leader) as client:
+        wait_for(lambda: str(client.get('SET', 'k', 'v')).startswith(NO_SPACE), 'writes to be refused')
+        check(str(client.get('DEL', 'k')).startswith(NO_SPACE), 'DEL while the disks are full')
+        check_equal(client.get('MGET', 'k', '{k}other'), [b'v', None])
+
+
+def check_goes_on(voters):
+    """Writes are taken again, by the copy that leads then."""
+    def is_taken():
+        with voters.copy(voters.wait_leader()) as client:
+            return client.get('SET', 'k', 'v') == b'OK'
+    wait_for(is_taken, 'writes to be taken')
+
+
+@suite.case('the disks of two copies are full: reads go on, also after restarts and without a free byte, and writes when there is room')
+def _(run):
+    with SmallVoters(free_min=0) as voters:
+        leader = voters.wait_leader()
+        check_goes_on(voters)
+        voters.wait_follows(*OTHERS[leader])
+        for index in OTHERS[leader]:
+            voters.fill(index, NONE)
+        check_full(voters, leader)
+        voters.backends[leader].kill9()
+        successor = voters.wait_leader()
+        check_full(voters, successor)
+        voters.backends[leader].start()
+        voters.empty(OTHERS[leader][0])
+        check_goes_on(voters)
+        for index in range(3):
+            voters.fill_whole(index)
+        check_full(voters, voters.wait_leader())
+        for backend in voters.backends:
+            backend.kill9()
+        for backend in voters.backends:
+            backend.start()
+        check_full(voters, voters.wait_leader())
+        for index in range(3):
+            voters.empty(index)
+        check_goes_on(voters)
+
+
+@suite.case("only the leader's disk is full, or nearly: another copy leads, and writes go on")
+def _(run):
+    with SmallVoters(free_min='64mb') as voters:
+        for left in (LOW, NONE):
+            leader = voters.wait_leader()
+            check_goes_on(voters)
+            voters.wait_follows(*OTHERS[leader])
+            voters.fill(leader, left)
+            voters.wait_leader(leader)
+            check_goes_on(voters)
+            check(b'leadership_has_no_room' in voters.backends[leader].log(), 'the log of the old leader')
+            voters.empty(leader)
+            voters.wait_voters(0, 1, 2)
+
+
+@suite.case('the disks of two copies are nearly full: commands that add data are refused, and others go on')
+def _(run):
+    with SmallVoters(free_min='64mb') as voters:
+        leader = voters.wait_leader()
+        check_goes_on(voters)
+        voters.wait_follows(*OTHERS[leader])
+        for index in OTHERS[leader]:
+            voters.fill(index, LOW)
+        with voters.copy(leader) as client:
+            wait_for(lambda: str(client.get('SET', 'k', 'x')).startswith('MISCONF Free disk space'), 'SET to be refused')
+            check_equal(client.get('DEL', 'k'), 1)
+            for index in OTHERS[leader]:
+                voters.empty(index)
+        check_goes_on(voters)
 
 
 if __name__ == '__main__':

@@ -98,6 +98,8 @@ enum sim_break {
     BREAK_LEADS_HUNG,     /* a leader whose disk hangs goes on */
     BREAK_LEADS_BEHIND,   /* a copy that has much to apply stands as early as others */
     BREAK_TIME_FORGOTTEN, /* a new leader expires keys by its own clock */
+    BREAK_ROOM_UNHEARD,   /* no copy hears that disks of others are full */
+    BREAK_NO_SPARE,       /* a full disk takes no record */
     BREAK_VOTERS_END,
     /* … and in partitions that lead in turn (tests/controls/leaders.c): */
     BREAK_LEASE_ENDLESS = BREAK_VOTERS_END, /* the lease of a leader never ends */

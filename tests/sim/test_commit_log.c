@@ -320,11 +320,12 @@ static void decide_sent(void)
     forget_sent();
 }
 
-/* Adds the next record to the rows. If the tables cannot be written, they may have more records after a recovery. */
+/* Adds the next record to the rows, also for a while when the tables' disk is full. After a recovery the tables may have more records. */
 static void follow_next(void)
 {
     uint64_t index = storage_committed(world.storage) + 1;
-    if (commit_follow(world.commit, group.records[index], index) == OK)
+    bool is_added = commit_follow(world.commit, group.records[index], index) == OK;
+    if (is_added && (!commit_follow_is_broken(world.commit) || sim_random(4)))
         return;
     CHECK(commit_follow_is_broken(world.commit));
     sim_run_for(SECOND_US);

@@ -9,7 +9,7 @@
  * There are four hosts, and a map names three of them. Processes end at any time, disks refuse records. When all copies are equal, one of
  * these happens, and the next one when they are again: the map names another host instead of one; a disk is replaced by an empty one; a disk
  * goes back to an older state. Then the copy must notice it, and gets an empty disk. Or the leader stands still, its disk or its home: then
- * another copy must lead soon.
+ * another copy must lead soon. Or disks are full: then a copy serves all the same, soon one with room if most have some, and no record waits.
  *
  * In some worlds the home of one copy then applies nothing for more than a thousand records, and the leader dies: the copy that has applied
  * all must lead.
@@ -24,7 +24,7 @@
  * message takes, whichever copy served before, unless those that elect a leader have all been started anew since.
  *
  * Controls: an older disk is not noticed; the first copy serves alone; a leader that stands still leads on; a copy that is behind stands
- * as early as others; a new leader expires keys by its own clock.
+ * as early as others; a new leader expires keys by its own clock; full disks are not heard of; a full disk takes nothing.
  *
  *   test_voters [--seed N] …      sim_seeds.h
  */
@@ -35,6 +35,7 @@
 #include "backend/format/members_row.h"
 #include "backend/replica/replica_figures.h"
 #include "backend/replica/replica_known.h"
+#include "backend/replica/replica_log.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -68,6 +69,9 @@ enum {
     GONE_BACK_US = 30 * SECOND_US,
     HANGS_US = 40 * SECOND_US,
     HANGS_MOST_US = 25 * SECOND_US, /* before another copy leads */
+    FULL_US = 60 * SECOND_US,
+    FULL_MOST_US = 25 * SECOND_US, /* before a copy serves, and what it has appended is committed */
+    FULL_ROOM = 4000,              /* bytes that are left at most */
     BATCHES_MAX = 100,
     RECORDS_END = 800,
     BEHIND = 1100, /* records that one copy does not apply */
@@ -84,6 +88,7 @@ struct copy {
     bool must_end, must_install, must_leave;
     uint64_t home_us; /* home does nothing until then */
     bool is_behind;   /* home applies nothing */
+    bool is_full;     /* its disk */
     uint64_t start_us;
     /* home */
     struct replica_role role;
@@ -118,7 +123,9 @@ static struct {
     uint64_t gone_back_us;
     struct copy *hung; /* it stands still, and has led; no other faults */
     uint64_t hung_us, hung_term;
-    uint64_t shown_us; /* the latest time that a copy which served has shown */
+    uint64_t shown_us;      /* the latest time that a copy which served has shown */
+    uint64_t full_until_us; /* disks are full until then; 0: none are. No other faults */
+    uint64_t well_us;       /* … and all was as it should be at this time */
     char why[200];
 } world;
 
@@ -196,6 +203,24 @@ void __wrap_replica_behind_tick(struct replica *replica)
 {
     if (sim_broken != BREAK_LEADS_BEHIND)
         __real_replica_behind_tick(replica);
+}
+
+void __real_replica_room_tick(struct replica *replica);
+void __wrap_replica_room_tick(struct replica *replica);
+
+void __wrap_replica_room_tick(struct replica *replica)
+{
+    if (sim_broken != BREAK_ROOM_UNHEARD)
+        __real_replica_room_tick(replica);
+}
+
+void __real_replica_log_keep_spare(struct replica_log *log);
+void __wrap_replica_log_keep_spare(struct replica_log *log);
+
+void __wrap_replica_log_keep_spare(struct replica_log *log)
+{
+    if (sim_broken != BREAK_NO_SPARE)
+        __real_replica_log_keep_spare(log);
 }
 
 /* ---- records ----------------------------------------------------------------------------------- */
@@ -402,7 +427,8 @@ static void write_batch(struct copy *copy)
     char value[300], error[200];
     size_t len = 1 + sim_random(sizeof value);
     if (!may_serve(copy) || !leads_in(copy, copy->role.term) || world.batches >= BATCHES_MAX ||
-        copy->next >= RECORDS_END)
+        copy->next >= RECORDS_END || copy->is_full ||
+        replica_room_of_most(copy->of.replica) == REPLICA_ROOM_NONE)
         return;
     if (sim_random(10) == 0) {
         storage_applied(copy->of.storage, copy->committed);
@@ -421,6 +447,14 @@ static void fail_disk(const struct copy *copy)
                           sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
     if (sim_random(2))
         storage_mem_fail_recover(copy->of.storage, 1 + sim_random(2));
+}
+
+/* Some bytes are left when home says it; or none any more. */
+static void set_full(struct copy *copy, bool is_full)
+{
+    copy->is_full = is_full;
+    if (copy->of.is_up)
+        replica_note_room(copy->of.replica, is_full ? REPLICA_ROOM_NONE : REPLICA_ROOM);
 }
 
 /* sim_replica_options.home_progress */
@@ -463,6 +497,7 @@ static void start_copy(struct copy *copy)
     copy->served_term = 0;
     copy->time = (struct group_clock){0};
     sim_replica_start(&copy->of, &options);
+    set_full(copy, copy->is_full);
     sim_replica_configure(&copy->of, world.epoch, world.map);
 }
 
@@ -527,6 +562,14 @@ static void leave(struct copy *copy)
     if (copy == world.gone_back)
         world.gone_back = NULL;
     give_empty_disk(copy);
+}
+
+static struct copy *leader(void)
+{
+    for (unsigned i = 0; i < HOSTS; i++)
+        if (may_serve(&world.copies[i]))
+            return &world.copies[i];
+    return NULL;
 }
 
 /* ---- turns ------------------------------------------------------------------------------------- */
@@ -603,12 +646,42 @@ static void check_hung(void)
         fail("copy %s stands still%s, and leads", copy->of.name, copy->home_us ? " at home" : "");
 }
 
+/* A leader without room, when most copies have some, hands over; one that has room waits for nothing. */
+static bool is_well_when_full(struct copy *copy)
+{
+    bool is_alone = copy->is_full && replica_room_of_most(copy->of.replica) != REPLICA_ROOM_NONE;
+    if (is_alone && sim_random(20) == 0)
+        replica_hand_over(copy->of.replica, "");
+    return !is_alone && leads_in(copy, copy->role.term) && copy->committed + 1 == copy->next;
+}
+
+static void check_full(void)
+{
+    struct copy *copy = leader();
+    if (!world.full_until_us)
+        return;
+    if (copy && is_well_when_full(copy))
+        world.well_us = sim_now_us();
+    else if (sim_now_us() > world.well_us + FULL_MOST_US)
+        fail("disks are full, and %s", !copy           ? "no copy serves"
+                                       : copy->is_full ? "a full copy leads"
+                                                       : "records are not committed");
+    if (sim_now_us() < world.full_until_us)
+        return;
+    world.full_until_us = 0;
+    for (unsigned i = 0; i < HOSTS; i++) {
+        wal_mem_set_room(world.copies[i].of.dir, UINT64_MAX);
+        set_full(&world.copies[i], false);
+    }
+}
+
 static void turn(void)
 {
     sim_run_for(sim_random(E_US / 10));
     check_leases();
     check_gone_back();
     check_hung();
+    check_full();
     found_when_alone();
     for (unsigned i = 0; i < HOSTS; i++)
         tend(&world.copies[i]);
@@ -616,20 +689,12 @@ static void turn(void)
 
 /* ---- faults ------------------------------------------------------------------------------------ */
 
-static struct copy *leader(void)
-{
-    for (unsigned i = 0; i < HOSTS; i++)
-        if (may_serve(&world.copies[i]))
-            return &world.copies[i];
-    return NULL;
-}
-
 static void make_fault(void)
 {
     struct copy *copy = leader();
     if (!copy || sim_random(2))
         copy = &world.copies[sim_random(HOSTS)];
-    if (!copy->of.is_up || world.gone_back || world.hung)
+    if (!copy->of.is_up || world.gone_back || world.hung || world.full_until_us)
         return;
     switch (sim_random(9)) {
     case 0:
@@ -670,7 +735,7 @@ static bool is_level(void)
 {
     const struct copy *first = leader();
     struct replica_figures figures;
-    if (!first || world.gone_back || world.hung)
+    if (!first || world.gone_back || world.hung || world.full_until_us)
         return false;
     replica_figures(first->of.replica, &figures);
     unsigned whole = 0;
@@ -747,12 +812,30 @@ static void hang(struct copy *copy)
         sim_hang_disk(copy->of.name, HANGS_US);
 }
 
+/* The leader's disk, or those of several copies; a process may end then. */
+static void fill_disks(void)
+{
+    unsigned number = leader()->of.number;
+    unsigned full = sim_random(3) ? (unsigned)sim_random(1U << HOSTS) : 1U << number;
+    world.full_until_us = sim_now_us() + FULL_US;
+    world.well_us = sim_now_us();
+    world.batches -= world.batches == BATCHES_MAX;
+    for (unsigned i = 0; i < HOSTS; i++) {
+        if (!(full & 1U << i))
+            continue;
+        wal_mem_set_room(world.copies[i].of.dir, sim_random(2) ? sim_random(FULL_ROOM) : 0);
+        set_full(&world.copies[i], true);
+    }
+    if (sim_random(2))
+        crash_copy(leader());
+}
+
 static void change_something(void)
 {
     struct copy *copy = &world.copies[sim_random(HOSTS)];
     if (!is_in_map(copy))
         return;
-    switch (sim_random(6)) {
+    switch (sim_random(8)) {
     case 0:
         change_map();
         break;
@@ -762,6 +845,10 @@ static void change_something(void)
     case 2:
     case 3:
         hang(leader());
+        break;
+    case 4:
+    case 5:
+        fill_disks();
         break;
     default:
         if (world.saved.copy)
@@ -858,6 +945,8 @@ static void heal(void)
         world.copies[i].home_us = 0;
         sim_hang_disk(world.copies[i].of.name, 0);
     }
+    while (!world.why[0] && world.full_until_us)
+        turn();
     sim_knobs()->slow_ppm = 0;
     world.batches = BATCHES_MAX;
     run_until_level();

@@ -21,7 +21,10 @@
 enum {
     UNSYNCED_MAX = 1024, /* older unsynced batches count as written back by the system */
     BATCH_BYTES = WAL_MEM_LIMIT / 20,
-    SEGMENT_BATCHES = 4, /* batches 1 to 4 are one segment, 5 to 8 the next ... */
+    SPARE_BYTES = 8000,
+    SPARE_BATCH_BYTES = 400, /* at most */
+    PROBE_BYTES = 500,       /* of wal_probe */
+    SEGMENT_BATCHES = 4,     /* batches 1 to 4 are one segment, 5 to 8 the next ... */
 };
 
 struct record {
@@ -38,6 +41,8 @@ struct disk {
     struct record **records; /* oldest first */
     size_t count, cap;
     size_t unsynced;             /* number of newest records that are not synced */
+    uint64_t room;               /* for bytes of batches */
+    uint64_t spare;              /* … in the spare segment */
     uint64_t trimmed, committed; /* the files `filed` and `committed` of a real log */
 };
 
@@ -48,6 +53,7 @@ struct wal {
     struct list cursors;
     /* batch whose write failed and which may have reached the disk; NULL: none */
     struct record *doubtful;
+    bool is_on_spare;
     int stopped; /* OK, or the error for every further batch */
     int fail_kind;
     uint64_t fail_in, fail_rotates;
@@ -109,6 +115,7 @@ static struct disk *disk_new(const char *path)
     disk->path = strdup(path);
     CHECK(disk->path);
     disk->first = 1;
+    disk->room = UINT64_MAX;
     disk->next = disks;
     disks = disk;
     return disk;
@@ -261,6 +268,13 @@ void wal_mem_fail_rotate(struct wal *wal, uint64_t times)
     wal->fail_rotates = times;
 }
 
+void wal_mem_set_room(const char *path, uint64_t bytes)
+{
+    struct disk *disk = disk_find(path);
+    if (disk)
+        disk->room = bytes;
+}
+
 uint64_t wal_mem_writes(const struct wal *wal)
 {
     return wal->writes;
@@ -324,10 +338,28 @@ void wal_close(struct wal *wal)
 
 /* ---- append and sync --------------------------------------------------------------------- */
 
-/* OK, or the error for this write. */
-static int write_gate(struct wal *wal)
+static bool take(uint64_t *room, uint64_t bytes)
+{
+    bool has_room = *room >= bytes;
+    if (has_room && *room != UINT64_MAX)
+        *room -= bytes;
+    return has_room;
+}
+
+static bool take_room(struct wal *wal, size_t bytes)
+{
+    if (wal->is_on_spare && bytes <= SPARE_BATCH_BYTES)
+        return take(&wal->disk->spare, bytes);
+    wal->is_on_spare &= bytes == 0;
+    return take(&wal->disk->room, bytes);
+}
+
+/* OK, or the error for this write of so many bytes. */
+static int write_gate(struct wal *wal, size_t bytes)
 {
     wal->writes++;
+    if (!wal->stopped && !take_room(wal, bytes))
+        wal->stopped = ERR_DISK_FULL;
     if (!wal->stopped && wal->fail_in && --wal->fail_in == 0)
         wal->stopped = wal->fail_kind;
     return wal->stopped;
@@ -336,7 +368,7 @@ static int write_gate(struct wal *wal)
 int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size)
 {
     bool was_stopped = wal->stopped != OK;
-    int err = write_gate(wal);
+    int err = write_gate(wal, batch.len);
     if (err == ERR_STORE && !was_stopped)
         wal->doubtful = record_new(batch);
     if (err != OK)
@@ -351,7 +383,7 @@ int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size
 
 int wal_write(struct wal *wal, struct bytes batch, uint64_t *index, char *error, size_t size)
 {
-    int err = write_gate(wal);
+    int err = write_gate(wal, batch.len);
     if (err != OK) {
         if (wal->disk)
             drop_unshown(wal);
@@ -372,7 +404,7 @@ void wal_show(struct wal *wal)
 int wal_sync(struct wal *wal, char *error, size_t size)
 {
     bool was_stopped = wal->stopped != OK;
-    int err = write_gate(wal);
+    int err = write_gate(wal, 0);
     if (err != OK) {
         struct disk *disk = wal->disk;
         if (err == ERR_STORE && !was_stopped && wal->unshown)
@@ -403,6 +435,10 @@ int wal_rotate(struct wal *wal, char *error, size_t size)
         wal->fail_rotates--;
         return refuse(wal->stopped, error, size);
     }
+    bool is_full = wal->disk->room < SPARE_BATCH_BYTES;
+    if (is_full && !wal->disk->spare)
+        return refuse(ERR_DISK_FULL, error, size);
+    wal->is_on_spare = is_full;
     wal->stopped = OK;
     drop_unshown(wal);
     wal->disk->unsynced = 0;
@@ -410,8 +446,21 @@ int wal_rotate(struct wal *wal, char *error, size_t size)
     return OK;
 }
 
+void wal_make_spare(struct wal *wal)
+{
+    if (wal->disk && !wal->disk->spare && wal->disk->room > SPARE_BYTES)
+        wal->disk->spare = SPARE_BYTES;
+}
+
+bool wal_is_on_spare(const struct wal *wal)
+{
+    return wal->is_on_spare;
+}
+
 int wal_probe(struct wal *wal, char *error, size_t size)
 {
+    if (!wal->stopped && wal->disk && wal->disk->room < PROBE_BYTES)
+        wal->stopped = ERR_DISK_FULL;
     return wal_sync(wal, error, size);
 }
 

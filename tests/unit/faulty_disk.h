@@ -50,6 +50,7 @@ static struct {
     _Atomic int fail_write, fail_sync, fail_dir_sync, fail_rename,
         fail_unlink;             /* errno of the failing call; 0: the call works */
     _Atomic unsigned fail_after; /* number of calls that work before the first failure */
+    _Atomic bool is_full;        /* no file gets more space than it has */
     _Atomic bool fail_half;      /* half of the bytes are written first */
     /* only files whose name contains this fail; NULL: no file, unless is_lossy */
     const char *_Atomic fail_files;
@@ -100,6 +101,7 @@ static inline bool disk_fails(int cause)
 
 static inline void disk_heal(void)
 {
+    disk.is_full = false;
     disk.fail_write = disk.fail_sync = disk.fail_dir_sync = disk.fail_rename = disk.fail_unlink = 0;
 }
 
@@ -205,9 +207,31 @@ static inline ssize_t lossy_write(int fd, struct iovec first, off_t at)
     return first.iov_len ? syscall(SYS_pwritev, fd, &first, 1, (long)at, 0L) : -1;
 }
 
+/* Does the full disk have no space for bytes up to `end` of the file? Sets errno if so. */
+static inline bool lacks_space(int fd, off_t end)
+{
+    struct stat found;
+    if (!disk.is_full || !disk_has(fd))
+        return false;
+    CHECK(fstat(fd, &found) == 0);
+    errno = ENOSPC;
+    return end > found.st_blocks * 512;
+}
+
+int fallocate(int fd, int mode, off_t at, off_t len)
+{
+    return lacks_space(fd, at + len) ? -1
+                                     : (int)syscall(SYS_fallocate, fd, mode, (long)at, (long)len);
+}
+
 /* Used for the WAL. */
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at)
 {
+    off_t end = at;
+    for (int i = 0; i < count; i++)
+        end += (off_t)parts[i].iov_len;
+    if (lacks_space(fd, end))
+        return -1;
     bool is_failing = disk.fail_write && disk_has(fd) && disk_fails(disk.fail_write);
     int cause = is_failing ? errno : EINTR;
     bool is_short = disk.is_lossy && !is_failing && disk.is_short && disk_random(4) == 0;

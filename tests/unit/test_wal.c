@@ -1234,6 +1234,70 @@ static void test_kept_segments_have_no_gap(void)
     wal_close(wal);
 }
 
+/* ---- a full disk ---- */
+
+enum {
+    FULL_FILE_BYTES = 1 << 16,
+    BIG_AT = 250
+}; /* the batch with this index has more than 4 KiB */
+
+static int append_one(struct wal *wal)
+{
+    struct bytes batch = batch_of(wal_last(wal) + 1, 0);
+    return wal_append(wal, batch, true, error, sizeof error);
+}
+
+static void append_small(struct wal *wal)
+{
+    while (wal_last(wal) + 1 < BIG_AT)
+        CHECK(append_one(wal) == OK);
+}
+
+static void fill_disk(bool is_full)
+{
+    disk.fail_files = is_full ? "batches" : NULL;
+    disk.is_full = is_full;
+}
+
+static void test_a_full_disk_takes_small_batches(void)
+{
+    start();
+    log_set_level(LOG_ERROR + 1);
+    struct wal *wal = open_at(dir, FULL_FILE_BYTES, 0);
+    append(wal, 10);
+    wal_make_spare(wal);
+    fill_disk(true);
+    CHECK(wal_rotate(wal, error, sizeof error) == OK && wal_is_on_spare(wal));
+    append_small(wal);
+    uint64_t last = wal_last(wal);
+    for (unsigned i = 0; i < 3; i++)
+        CHECK(append_one(wal) == ERR_DISK_FULL && wal_last(wal) == last);
+    CHECK(wal_probe(wal, error, sizeof error) == ERR_DISK_FULL);
+    CHECK(wal_truncate(wal, last, error, sizeof error) == OK && wal_is_on_spare(wal));
+    fill_disk(false);
+    CHECK(append_one(wal) == OK && !wal_is_on_spare(wal));
+    wal_close(wal);
+    check_read(1, last + 1);
+}
+
+/* One that an earlier process has made. */
+static void test_a_spare_segment_outlives_its_process(void)
+{
+    start();
+    log_set_level(LOG_ERROR + 1);
+    struct wal *wal = open_at(dir, FULL_FILE_BYTES, 0);
+    append(wal, 10);
+    wal_make_spare(wal);
+    wal_close(wal);
+    fill_disk(true);
+    wal = open_at(dir, FULL_FILE_BYTES, 0);
+    wal_make_spare(wal);
+    CHECK(append_one(wal) == OK && wal_is_on_spare(wal));
+    wal_close(wal);
+    fill_disk(false);
+    check_read(1, 11);
+}
+
 /* ---- truncate ---- */
 
 static void test_truncation_leaves_what_lies_before(void)
@@ -1745,6 +1809,8 @@ int main(void)
     test_what_is_kept_survives_a_killed_process();
     test_few_kept_batches_are_copied_after_a_killed_process();
     test_what_is_kept_stays_within_its_limits();
+    test_a_full_disk_takes_small_batches();
+    test_a_spare_segment_outlives_its_process();
     test_old_segments_are_not_kept();
     test_kept_segments_have_no_gap();
     test_a_truncation_that_fails_leaves_no_gap();
