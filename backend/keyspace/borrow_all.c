@@ -242,9 +242,11 @@ bool borrow_all(struct call *call, struct space *space, enum lock_mode mode)
     struct borrowed_space *all = open_space(borrow, space);
     if (all->mode < mode)
         ask_owners_for_all(call, all, mode);
-    if (is_own && all->mode >= mode)
+    bool has_view = overlay_view(call->partition->overlay) != NULL;
+    if (is_own && all->mode >= mode && has_view)
         return true;
-    borrow_wait(call);
+    borrow_wait(
+        call); /* if no other shard has slots, for the next turn: then the attempt has a view */
     call_error(call, ERR_RETRY);
     return false;
 }

@@ -64,10 +64,11 @@ def play(client):
     return seen
 
 
-@suite.case('scripts and functions reply as redis-server does, with 1, 3 and 5 shards')
+@suite.case('scripts and functions reply as redis-server does, with 1, 3 and 5 shards, and with one of two that owns all slots')
 def _(run):
-    for backends in (1, 3, 5):
-        with Cluster(backends=backends, partitions=1, linked=True) as cluster, Oracle() as oracle:
+    for backends in (1, 2, 3, 5):
+        slots = ['0-16383', ''] if backends == 2 else None  # one shard owns all: it borrows all keys, and waits for no other
+        with Cluster(backends=backends, partitions=1, linked=True, slots=slots) as cluster, Oracle() as oracle:
             for proto in (2, 3):
                 with cluster.connect(proto=proto) as client, Connection(oracle.address, proto=proto) as redis:
                     for number, (ours, theirs) in enumerate(zip(play(client), play(redis))):
