@@ -474,8 +474,8 @@ struct overlay_written *overlay_written(struct overlay *overlay)
 
 size_t overlay_effects_memory(const struct overlay *overlay)
 {
-    const struct write_buffer *target = overlay->view ? &overlay->view->written : overlay->active;
-    return write_buffer_memory(target) + overlay->undo.count * sizeof(struct undo) +
+    return write_buffer_memory(overlay_target(overlay)) +
+           overlay->undo.count * sizeof(struct undo) +
            overlay->batch->count * sizeof(struct change);
 }
 

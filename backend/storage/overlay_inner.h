@@ -133,7 +133,7 @@ struct overlay {
 };
 
 /* The buffer that receives the effects of commands. */
-static inline struct write_buffer *overlay_target(struct overlay *overlay)
+static inline struct write_buffer *overlay_target(const struct overlay *overlay)
 {
     return overlay->view ? &overlay->view->written : overlay->active;
 }
