@@ -15,7 +15,8 @@
  * A time that is more than GROUP_CLOCK_BELIEVED_US ahead is not believed when a copy begins to lead: a clock that was as wrong as that led
  * before. A leader whose clock is ahead of the group's time follows its clock at once, as a shard with one copy does.
  *
- * shift_us may be read by any thread. One thread hears, another one serves; both may raise.
+ * Any thread may read the shift. The replica's thread calls group_clock_hear, the partition's thread group_clock_lead and _tick, and both
+ * group_clock_raise.
  */
 #pragma once
 

@@ -11,6 +11,9 @@
 /* What a disk must have besides a record. It is left for the records with which leaders begin: without these nothing could be read. */
 enum { COPIES_ROOM_BYTES = 32 << 20 };
 
+/* A disk that was full counts as full until so much is free, so that writes do not begin and end all the time. */
+enum { ROOM_AGAIN_BYTES = COPIES_ROOM_BYTES / 4 * 5 };
+
 static bool has_free(const struct partition *partition, size_t bytes)
 {
     return storage_figure(partition->storage, "disk_free_bytes") >= bytes;
@@ -36,14 +39,13 @@ int copies_room_check(const struct partition *partition, size_t bytes, char *err
 
 int copies_room_again(const struct partition *partition, char *error, size_t size)
 {
-    return find_lack(partition, COPIES_ROOM_BYTES + COPIES_ROOM_BYTES / 4, error, size);
+    return find_lack(partition, ROOM_AGAIN_BYTES, error, size);
 }
 
-/* What was none is none until there is a quarter more. */
 static enum replica_room own_room(const struct partition *partition)
 {
     bool was_none = partition->copies.room == REPLICA_ROOM_NONE;
-    if (!has_free(partition, COPIES_ROOM_BYTES + (was_none ? COPIES_ROOM_BYTES / 4 : 0)))
+    if (!has_free(partition, was_none ? ROOM_AGAIN_BYTES : COPIES_ROOM_BYTES))
         return REPLICA_ROOM_NONE;
     return commit_is_disk_low(partition->commit) ? REPLICA_ROOM_LOW : REPLICA_ROOM;
 }

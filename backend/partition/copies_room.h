@@ -5,7 +5,7 @@
  *   this copy says       low                          none                             none
  *   most copies say so   commands that add data       all writes are refused           as before: the WAL has a spare segment (wal.h)
  *                        are refused
- *   only the leader      gives its role to a copy that has more room
+ *   only the leader says so: it gives its role to a copy that has more room
  *
  * Reads go on in each case, also of a leader that is elected then. Writes go on by themselves when most copies have room again.
  */

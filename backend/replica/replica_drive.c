@@ -425,7 +425,7 @@ static bool is_of_leader(const struct replica *replica, const struct consensus_m
            message->from == replica->core.leader;
 }
 
-/* A leader says the group's time; a voter the one that it has heard from the leader before. */
+/* Notes the group's time in a message: a leader sends it, and a voter sends back what an earlier leader has sent. */
 static void hear_group_time(struct replica *replica, const struct replica_heard *heard,
                             bool is_of_leader)
 {
