@@ -35,7 +35,7 @@ static uint64_t trimmable(const struct wal *wal)
     return upto;
 }
 
-/* The oldest file, if it is not needed and not the newest. */
+/* The oldest file, if it is not needed and not the newest. No reader begins in it any more. */
 static struct wal_segment *find_trimmed(struct wal *wal)
 {
     struct wal_segment *file = NULL;
@@ -44,6 +44,8 @@ static struct wal_segment *find_trimmed(struct wal *wal)
         file = wal_segment_of(wal->files.next);
     if (file && file->last > trimmable(wal))
         file = NULL;
+    if (file)
+        file->is_leaving = true;
     pthread_mutex_unlock(&wal->lock);
     return file;
 }
@@ -611,8 +613,7 @@ size_t wal_firsts(struct wal *wal, uint64_t *firsts, size_t max)
 uint64_t wal_first(struct wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    uint64_t first =
-        list_empty(&wal->files) ? wal->last + 1 : wal_segment_of(wal->files.next)->first;
+    uint64_t first = wal_oldest(wal);
     pthread_mutex_unlock(&wal->lock);
     return first;
 }

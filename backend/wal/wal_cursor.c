@@ -23,6 +23,13 @@ struct wal_cursor {
     uint64_t at;     /* index of the record at the reader's position */
 };
 
+/* The oldest batch in a file, also of one that is kept or is leaving. The lock is held. */
+static uint64_t oldest_present(const struct wal *wal)
+{
+    const struct list *files = list_empty(&wal->kept) ? &wal->files : &wal->kept;
+    return list_empty(files) ? wal->last + 1 : wal_segment_of(files->next)->first;
+}
+
 static struct wal_cursor *new_cursor(struct wal *wal, uint64_t from, bool is_weak)
 {
     struct wal_cursor *cursor = calloc(1, sizeof *cursor);
@@ -32,10 +39,7 @@ static struct wal_cursor *new_cursor(struct wal *wal, uint64_t from, bool is_wea
     cursor->hold.is_weak = is_weak;
     wal_reader_init(&cursor->reader);
     pthread_mutex_lock(&wal->lock);
-    uint64_t first =
-        list_empty(&wal->files) ? wal->last + 1 : wal_segment_of(wal->files.next)->first;
-    if (is_weak && !list_empty(&wal->kept))
-        first = wal_segment_of(wal->kept.next)->first;
+    uint64_t first = is_weak ? oldest_present(wal) : wal_oldest(wal);
     bool has_from = from >= first && from <= wal->last + 1;
     cursor->hold.next = from;
     if (has_from)

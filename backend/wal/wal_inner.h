@@ -98,6 +98,15 @@ static inline struct wal_segment *wal_segment_of(struct list *node)
     return container_of(node, struct wal_segment, node);
 }
 
+/* The oldest batch with which a reader may begin; without batches, the next one. The lock is held. */
+static inline uint64_t wal_oldest(struct wal *wal)
+{
+    for (struct list *node = wal->files.next; node != &wal->files; node = node->next)
+        if (!wal_segment_of(node)->is_leaving)
+            return wal_segment_of(node)->first;
+    return wal->last + 1;
+}
+
 /* The newest file; NULL: there is none. */
 static inline struct wal_segment *wal_newest(struct wal *wal)
 {

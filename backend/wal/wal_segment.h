@@ -34,6 +34,7 @@ struct wal_segment {
     uint64_t reserved;    /* bytes allocated on the disk */
     uint64_t zeroed;      /* end of the zeros, or of the attempt to write them */
     uint64_t spare_bytes; /* of the spare segment: it keeps so many allocated; 0: of another one */
+    bool is_leaving;      /* no reader may begin in it any more */
     int fd;               /* -1: closed */
 };
 

@@ -55,6 +55,7 @@ static struct {
     /* only files whose name contains this fail; NULL: no file, unless is_lossy */
     const char *_Atomic fail_files;
     bool is_lossy;
+    void (*before_dir_sync)(void); /* NULL: nothing is called */
     bool is_short; /* with is_lossy: some writes, chosen at random, are cut short or interrupted */
     uint64_t random;
     unsigned trash_count, changes, files;
@@ -176,6 +177,8 @@ int fdatasync(int fd)
 
 int fsync(int fd)
 {
+    if (disk.before_dir_sync)
+        disk.before_dir_sync();
     if (!disk.is_lossy)
         return (int)syscall(SYS_fsync, fd);
     struct stat found, dir;

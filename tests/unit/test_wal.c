@@ -885,6 +885,36 @@ static void test_a_cursor_holds_back_trimming(void)
     wal_close(wal);
 }
 
+static struct {
+    struct wal *wal;
+    struct wal_cursor *cursor;
+    uint64_t first;
+} begun;
+
+static void begin_to_read(void)
+{
+    if (begun.cursor)
+        return;
+    begun.first = wal_first(begun.wal);
+    begun.cursor = wal_cursor_new(begun.wal, begun.first);
+    CHECK(begun.cursor);
+}
+
+static void test_a_cursor_may_begin_while_a_trim_waits_for_the_disk(void)
+{
+    start();
+    begun.wal = open_wal();
+    append(begun.wal, 60);
+    disk.before_dir_sync = begin_to_read;
+    wal_trim(begun.wal, 60);
+    disk.before_dir_sync = NULL;
+    CHECK(begun.cursor && begun.first > 1);
+    for (uint64_t index = begun.first; index <= 60; index++)
+        check_next(begun.cursor, index);
+    wal_cursor_free(begun.cursor);
+    wal_close(begun.wal);
+}
+
 /* ---- write, sync, show ---- */
 
 static void write_batches(struct wal *wal, uint64_t from, unsigned count)
@@ -1798,6 +1828,7 @@ int main(void)
     test_a_cursor_reads_what_is_appended();
     test_a_cursor_continues_after_batches_were_written_again();
     test_a_cursor_holds_back_trimming();
+    test_a_cursor_may_begin_while_a_trim_waits_for_the_disk();
     test_truncation_leaves_what_lies_before();
     test_truncation_behind_what_was_trimmed_is_refused();
     test_a_batch_is_shown_when_it_is_synced();
