@@ -142,22 +142,10 @@ static void run_seeds(uint64_t first, uint64_t count, struct tally *tally)
 
 /* ---- which worlds to run ---------------------------------------------------------------------- */
 
-/* Runs the seeds of seeds.txt. */
 static void run_known(struct tally *tally)
 {
-    char path[1000];
-    char line[200];
-    (void)snprintf(path, sizeof(path), "%s", __FILE__);
-    CHECK(strrchr(path, '/'));
-    (void)snprintf(strrchr(path, '/'), 20, "/seeds.txt");
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return;
-    while (fgets(line, sizeof(line), file)) {
-        if (line[0] >= '0' && line[0] <= '9')
-            run_seeds(strtoull(line, NULL, 10), 1, tally);
-    }
-    (void)fclose(file);
+    for (size_t i = 0; i < simulation->known_count; i++)
+        run_seeds(simulation->known[i], 1, tally);
 }
 
 /* Runs worlds with a control of sim_break.h until the checks detect it. */
@@ -268,7 +256,7 @@ int sim_seeds_main(int argc, char **argv, const struct sim_simulation *of)
     command_init();
     draw_seed_of_tables();
     (void)log_set_file("/dev/null");
-    if (sim_options.is_default && of->has_known)
+    if (sim_options.is_default)
         run_known(&tally);
     if (sim_options.seeds == 1 || sim_options.is_verbose)
         run_here(&tally);

@@ -10,13 +10,14 @@
  *     --break NAME  a promise is broken (sim_break.h), and the worlds must fail
  *     --part 1/2    the first half of what a run without arguments does, so that two processes do it at the same time
  *
- * Without arguments it runs the seeds of seeds.txt, which failed in the past, the first seeds, and every control of the
+ * Without arguments it runs the known seeds, which failed in the past, the first seeds, and every control of the
  * simulation until it is detected. Every tenth world runs twice, and both histories must be equal.
  */
 #pragma once
 
 #include "tests/sim/sim_break.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct sim_result {
@@ -32,7 +33,8 @@ struct sim_simulation {
     void (*run)(struct sim_result *result);
     uint64_t seeds;
     uint64_t steps;
-    bool has_known; /* it runs the seeds of seeds.txt */
+    const uint64_t *known; /* seeds that failed in the past; they run first */
+    size_t known_count;
     enum sim_break first_break, end_break;
     uint64_t break_seed; /* the first seed that runs with a control */
 };

@@ -604,10 +604,12 @@ static void run_world(struct sim_result *result)
 
 int main(int argc, char **argv)
 {
+    static const uint64_t known[] = {7599};
     const struct sim_simulation simulation = {.run = run_world,
                                               .seeds = sized(SEEDS),
                                               .steps = STEPS,
-                                              .has_known = true,
+                                              .known = known,
+                                              .known_count = sizeof known / sizeof *known,
                                               .first_break = BREAK_LOST_SYNC,
                                               .end_break = BREAK_INTERFACES_END,
                                               .break_seed = 1};

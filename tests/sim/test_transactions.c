@@ -1170,9 +1170,12 @@ static void run_world(struct sim_result *result)
 
 int main(int argc, char **argv)
 {
+    static const uint64_t known[] = {7594};
     const struct sim_simulation simulation = {.run = run_world,
                                               .seeds = POINTS + sized(SEEDS),
                                               .steps = STEPS,
+                                              .known = known,
+                                              .known_count = sizeof known / sizeof *known,
                                               .first_break = BREAK_LOCKS_NOT_REBUILT,
                                               .end_break = BREAK_TRANSACTIONS_END,
                                               .break_seed = POINTS + 1};
