@@ -33,7 +33,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KINDS = ['lint', 'unit', 'sim', 'differential', 'integration', 'fuzz', 'suites', 'bench']  # in this order
 ASKED_FOR = ('suites', 'bench')
-LIMIT_S = 1800
+LIMIT_S = 900
 LONG_LIMIT_S = 6 * 3600
 BENCH_LIMIT_S = 3 * 3600
 FUZZ_S, LONG_FUZZ_S = 10, 600
@@ -183,6 +183,8 @@ class Runner:
                 print('      %s: %s' % (test.name, shown.strip()[:160]), flush=True)
         code = child.returncode
         verdict = 'LATE' if code is None else 'ok' if code == 0 else 'FAIL'
+        if code is None:
+            write_states(child.pid, path)
         kill_group(child)
         with self.lock:
             self.children.discard(child)
@@ -354,6 +356,29 @@ def exited(child, seconds):
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     return usage.ru_utime + usage.ru_stime
+
+
+def write_states(group, path):
+    """Appends to the log at `path` what each process of the group is doing: a late test often has printed nothing."""
+    with open(path, 'a', encoding='utf-8') as log:
+        for pid in filter(str.isdigit, os.listdir('/proc')):
+            try:
+                if os.getpgid(int(pid)) == group:
+                    log.write('\nlate: %s' % state_of(pid))
+            except (OSError, ValueError):
+                pass  # it has ended meanwhile
+
+
+def state_of(pid):
+    """Its command, state, CPU seconds, and the system call in which it waits ("running": in none)."""
+    with open('/proc/%s/cmdline' % pid, encoding='utf-8', errors='replace') as file:
+        command = file.read().replace('\0', ' ')[:120]
+    with open('/proc/%s/stat' % pid, encoding='utf-8', errors='replace') as file:
+        fields = file.read().rsplit(')', 1)[1].split()
+    with open('/proc/%s/syscall' % pid, encoding='utf-8') as file:
+        call = file.read().strip()
+    cpu = (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+    return 'pid %s parent %s state %s CPU %.1f s syscall %s: %s' % (pid, fields[1], fields[0], cpu, call, command)
 
 
 def kill_group(child):
