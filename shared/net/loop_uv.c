@@ -117,6 +117,8 @@ static void on_uv_prepare(uv_prepare_t *prepare)
         return;
     }
     turn_end(loop);
+    if (!wake_sleep(loop))
+        uv_idle_start(&loop->again, on_again);
     if (atomic_load_explicit(&loop->is_stopping, memory_order_acquire))
         uv_stop(&loop->uv);
 }
@@ -150,9 +152,8 @@ static void mail_run(struct loop *loop)
     }
 }
 
-static void on_wake(uv_async_t *async)
+static void on_wake(struct loop *loop)
 {
-    struct loop *loop = async->data;
     pipes_deliver(loop);
     if (!loop->is_polling)
         mail_run(loop);
@@ -166,7 +167,7 @@ void loop_post(struct loop *loop, struct task *task)
     } while (!atomic_compare_exchange_weak_explicit(&loop->mail, &head, task, memory_order_release,
                                                     memory_order_relaxed));
     if (!head)
-        uv_async_send(&loop->wake);
+        wake_call(loop);
 }
 
 void loop_unpost(struct loop *loop, struct task *task)
@@ -191,8 +192,8 @@ struct loop *loop_new(void)
     CHECK(uv_loop_init(&loop->uv) == 0);
     uv_prepare_init(&loop->uv, &loop->turn);
     uv_idle_init(&loop->uv, &loop->again);
-    CHECK(uv_async_init(&loop->uv, &loop->wake, on_wake) == 0);
-    loop->turn.data = loop->wake.data = loop;
+    wake_init(loop, on_wake);
+    loop->turn.data = loop;
     loop->tasks_end = &loop->tasks;
     list_init(&loop->last);
     list_init(&loop->soon);
@@ -237,7 +238,7 @@ void loop_free(struct loop *loop)
     uv_close((uv_handle_t *)&loop->turn, NULL);
     uv_close((uv_handle_t *)&loop->again, NULL);
     uv_close((uv_handle_t *)&loop->lingering.timer, NULL);
-    uv_close((uv_handle_t *)&loop->wake, NULL);
+    wake_close(loop);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     CHECK(uv_loop_close(&loop->uv) == 0);
     pipes_fini(loop);
@@ -271,7 +272,7 @@ void loop_poll(struct loop *loop)
     loop->is_polling = false;
     block_unref(loop->shared);
     loop->shared = shared;
-    uv_async_send(&loop->wake); /* tasks may wait */
+    wake_call(loop); /* tasks may wait */
 }
 
 bool loop_is_polling(const struct loop *loop)
@@ -282,7 +283,7 @@ bool loop_is_polling(const struct loop *loop)
 void loop_stop(struct loop *loop)
 {
     atomic_store_explicit(&loop->is_stopping, true, memory_order_release);
-    uv_async_send(&loop->wake);
+    wake_call(loop);
 }
 
 uint64_t loop_mono_ms(const struct loop *loop)

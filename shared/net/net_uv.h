@@ -9,7 +9,7 @@
  *        ─► streams_flush: one writev per stream that has bytes
  *        ─► handshakes_run: a few steps of ready handshakes
  *        ─► last steps (loop_at_last)
- *        ─► poll: waits, unless streams have new events, a handshake ran, or a timer was started with 0 ms
+ *        ─► poll: waits, unless streams have new events, a handshake ran, a timer was started with 0 ms, or mail has come
  *
  * Everything after the callbacks runs in a uv_prepare, which libuv calls last before it polls. The memory of a handle
  * is freed only in libuv's close callback; `closing` counts the handles whose callback is still to come, `opened`
@@ -63,11 +63,20 @@ struct loop_lingering {
     unsigned open_most; /* the largest `open` so far */
 };
 
+/* Wakes the loop: tasks were posted, ends of pipes are ready, or the loop must stop (wake_uv.c). */
+struct loop_wake {
+    uv_check_t check; /* after each poll */
+    uv_poll_t poll;
+    int fd; /* an eventfd */
+    atomic_bool is_wanted, is_asleep;
+    void (*on_wake)(struct loop *loop);
+};
+
 struct loop {
     uv_loop_t uv;
     uv_prepare_t turn; /* ends a turn */
     uv_idle_t again;   /* active: the next poll does not wait */
-    uv_async_t wake;   /* wakes the loop: tasks were posted, or the loop must stop */
+    struct loop_wake wake;
 
     _Atomic(struct task *) mail; /* tasks posted by any thread, newest first */
     struct task *tasks;          /* tasks taken out of `mail`, oldest first */
@@ -100,6 +109,16 @@ struct loop {
 void loop_unpost(struct loop *loop, struct task *task);
 /* Runs a loop, without hooks, until all closing handles are closed; frees the shared block. */
 void loop_drain(struct loop *loop);
+
+/* wake_uv.c: on_wake is called after the next poll, once for all calls before. On any thread, and in a signal callback. */
+void wake_call(struct loop *loop);
+void wake_init(struct loop *loop, void (*on_wake)(struct loop *loop));
+/* The loop is about to poll. False: it must not wait. */
+bool wake_sleep(struct loop *loop);
+/* An event has come: from here to the next wake_sleep callers need no system call. */
+void wake_up(struct loop *loop);
+/* At the loop's end. */
+void wake_close(struct loop *loop);
 
 /* stream_uv.c: called at the end of a turn. */
 void streams_deliver(struct loop *loop);

@@ -86,7 +86,7 @@ static void end_ready(struct pipe_end *end)
     }
     pthread_mutex_unlock(&loop->pipes.lock);
     if (wakes)
-        uv_async_send(&loop->wake);
+        wake_call(loop);
 }
 
 /* The caller holds the loop's lock. */
@@ -340,7 +340,7 @@ void pipes_deliver(struct loop *loop)
     bool again = !list_empty(&loop->pipes.ready);
     pthread_mutex_unlock(&loop->pipes.lock);
     if (again)
-        uv_async_send(&loop->wake);
+        wake_call(loop);
 }
 
 void pipes_init(struct loop *loop)

@@ -208,6 +208,7 @@ void stream_readable(struct stream *stream)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct stream *stream = container_of(poll, struct stream, poll);
+    wake_up(stream->loop);
     if (status < 0) { /* libuv stopped watching: the next read or write returns the error */
         stream->subscription = 0;
         events = UV_READABLE | UV_WRITABLE;

@@ -47,7 +47,7 @@ struct worker {
     pthread_cond_t idle;
     struct job_list finished;
     unsigned under_way; /* submitted and not finished */
-    bool is_posted;     /* `task` is in the loop's mail */
+    bool is_posted;     /* `task` is in the loop's mail, or about to be */
     struct task task;
 };
 
@@ -102,15 +102,25 @@ static struct job *job_wait(struct worker_pool *pool)
     return job;
 }
 
-/* Once `under_way` is 0 and the lock is released, another thread may free the worker. */
+/* True: `task` is to be posted. */
+static bool push_finished(struct worker *worker, struct job *job)
+{
+    pthread_mutex_lock(&worker->lock);
+    bool must_post = !worker->is_posted;
+    job_list_push(&worker->finished, job);
+    worker->is_posted = true;
+    pthread_mutex_unlock(&worker->lock);
+    return must_post;
+}
+
+/* The loop, which takes the lock, is woken outside it. Once `under_way` is 0 and the lock is released, another thread may free the
+ * worker. */
 static void job_finish(struct job *job)
 {
     struct worker *worker = job->worker;
-    pthread_mutex_lock(&worker->lock);
-    job_list_push(&worker->finished, job);
-    if (!worker->is_posted)
+    if (push_finished(worker, job))
         loop_post(worker->loop, &worker->task);
-    worker->is_posted = true;
+    pthread_mutex_lock(&worker->lock);
     if (--worker->under_way == 0)
         pthread_cond_signal(&worker->idle);
     pthread_mutex_unlock(&worker->lock);

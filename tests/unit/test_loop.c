@@ -403,6 +403,53 @@ START_TEST(two_loops_exchange_tasks)
 }
 END_TEST
 
+/* Each loop answers every task at once, now when it is about to sleep, and now while it works. */
+enum { BALLS = 3, PASSES = 30000 };
+
+struct ball {
+    struct task task;
+    struct loop *other;
+    int passes;
+    bool is_there; /* on the other loop */
+};
+
+static int balls_left;
+
+static void hit_ball(struct task *task)
+{
+    struct ball *ball = container_of(task, struct ball, task);
+    ball->is_there = !ball->is_there;
+    for (volatile int i = 0; i < ball->passes % 300; i++)
+        ;
+    if (ball->passes++ < PASSES || ball->is_there)
+        loop_post(ball->is_there ? loop : ball->other, task);
+    else
+        balls_left--;
+}
+
+static bool are_balls_back(void *owner)
+{
+    (void)owner;
+    return balls_left == 0;
+}
+
+START_TEST(no_task_is_left_while_a_loop_falls_asleep)
+{
+    struct ball balls[BALLS];
+    struct loop *other = loop_new();
+    struct loop_thread *thread = loop_thread_start(other, "other", NULL, NULL, NULL);
+    balls_left = BALLS;
+    for (int i = 0; i < BALLS; i++) {
+        balls[i] = (struct ball){.task.run = hit_ball, .other = other, .passes = i};
+        loop_post(other, &balls[i].task);
+    }
+    ck_assert(await_until(&await, are_balls_back, NULL));
+    loop_stop(other);
+    loop_thread_join(thread);
+    loop_free(other);
+}
+END_TEST
+
 START_TEST(a_stop_before_the_run_is_not_lost)
 {
     struct loop *other = loop_new();
@@ -472,6 +519,7 @@ int main(void)
     tcase_add_test(tests, work_of_a_timer_is_never_left_for_the_next_event);
     tcase_add_test(tests, tasks_of_one_sender_run_in_order);
     tcase_add_test(tests, two_loops_exchange_tasks);
+    tcase_add_test(tests, no_task_is_left_while_a_loop_falls_asleep);
     tcase_add_test(tests, a_stop_before_the_run_is_not_lost);
     tcase_add_test(tests, a_signal_reaches_the_loop_and_may_stop_it);
     tcase_add_test(tests, time_passes_between_turns);
