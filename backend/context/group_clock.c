@@ -4,7 +4,9 @@
 
 enum {
     SLEW = 100, /* part of the time passed by which the time approaches a clock that is behind */
-    SET_US = 1000000, /* a leader whose time goes back by more has set its clock */
+    SET_US = 1000000,       /* a leader whose time goes back by more has set its clock */
+    KEPT_BEHIND_US = 10000, /* by which a time that is kept may be behind */
+    KEPT_AHEAD_US = 1000000,
 };
 
 /* No clock shows a later time, in µs: it is about the year 150000. */
@@ -42,6 +44,38 @@ void group_clock_raise(struct group_clock *clock, uint64_t time_us)
            !atomic_compare_exchange_weak(&clock->shift_us, &known_us, shift_us))
         ;
     atomic_store(&clock->is_known, true);
+}
+
+void group_clock_elected(struct group_clock *clock)
+{
+    atomic_store(&clock->is_known, true);
+}
+
+static uint64_t passed(uint64_t from_us, uint64_t to_us)
+{
+    return to_us > from_us ? to_us - from_us : 0;
+}
+
+/* A clock that was set, or is another machine's, may show that more time has passed than it did, but not both. */
+static uint64_t time_of(const struct replica_time *kept)
+{
+    uint64_t boot_us = passed(kept->boot_us, clock_boot_us());
+    uint64_t system_us = passed(kept->system_us, clock_system_us());
+    return kept->group_us ? kept->group_us + (boot_us < system_us ? boot_us : system_us) : 0;
+}
+
+void group_clock_go_on(struct group_clock *clock, const struct replica_time *kept)
+{
+    group_clock_raise(clock, time_of(kept));
+}
+
+bool group_clock_keep(const struct group_clock *clock, struct replica_time *kept)
+{
+    uint64_t now_us = group_clock_us(clock), kept_us = time_of(kept);
+    if (!now_us || (now_us <= kept_us + KEPT_BEHIND_US && kept_us <= now_us + KEPT_AHEAD_US))
+        return false;
+    *kept = (struct replica_time){now_us, clock_boot_us(), clock_system_us()};
+    return true;
 }
 
 int64_t group_clock_lead(struct group_clock *clock)

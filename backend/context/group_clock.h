@@ -12,6 +12,11 @@
  * answered, and no other is elected within E after that. (If the rates of clocks differ by 20 %, it may be behind by what a message takes.) A
  * copy that was elected without having heard the leader before learns the time from those that vote for it.
  *
+ * So of any two majorities one copy must know the time, and its process may have ended in between. A voter therefore keeps the time on its disk
+ * (struct replica_time) before it answers the leader that it has heard it from, and a leader before its first record leaves; then only when
+ * the time has moved against this machine's clocks. The next process goes on there: by the time passed, as far as both clocks agree on it.
+ * A machine that was started again, or a disk in another machine, knows less: the time goes on where it was kept.
+ *
  * A time that is more than GROUP_CLOCK_BELIEVED_US ahead is not believed when a copy begins to lead: a clock that was as wrong as that led
  * before. A leader whose clock is ahead of the group's time follows its clock at once, as a shard with one copy does.
  *
@@ -19,6 +24,8 @@
  * group_clock_raise.
  */
 #pragma once
+
+#include "backend/format/replica_record.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -39,6 +46,12 @@ struct group_clock {
 void group_clock_hear(struct group_clock *clock, uint64_t time_us);
 /* The group's time was `time_us` before: goes on there if it is ahead. 0: not known. */
 void group_clock_raise(struct group_clock *clock, uint64_t time_us);
+/* This copy was elected: if no time is known, its own clock's time is the group's. */
+void group_clock_elected(struct group_clock *clock);
+/* The process before has kept this time. */
+void group_clock_go_on(struct group_clock *clock, const struct replica_time *kept);
+/* Sets *kept to the present time if a process that went on from *kept would be behind that, or well ahead. False: it would not. */
+bool group_clock_keep(const struct group_clock *clock, struct replica_time *kept);
 /* This copy leads from now on. Returns by how much a time that is not believed was ahead, in µs; 0: none was. */
 int64_t group_clock_lead(struct group_clock *clock);
 /* While it leads, some times a second: the time approaches the own clock. */

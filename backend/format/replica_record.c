@@ -7,7 +7,7 @@
 static const char MARK[] = "scree replica 1\n";
 
 /* The first bytes of the line of each format. */
-enum { MARK_BYTES = sizeof MARK - 1, FAMILY_BYTES = MARK_BYTES - 2 };
+enum { MARK_BYTES = sizeof MARK - 1, FAMILY_BYTES = MARK_BYTES - 2, CHECKSUM_BYTES = 8 };
 
 /* Either writes the fields to a block or reads them from it, so that both have one order. */
 struct cursor {
@@ -53,6 +53,13 @@ static void fields(struct cursor *at, uint64_t *number, struct replica_record *r
     u64(at, &record->election_us);
 }
 
+static void time_fields(struct cursor *at, struct replica_time *time)
+{
+    u64(at, &time->group_us);
+    u64(at, &time->boot_us);
+    u64(at, &time->system_us);
+}
+
 static uint64_t block_checksum(const char *block, const char *end)
 {
     struct xxh3 hash;
@@ -70,6 +77,20 @@ void replica_record_write(const struct replica_record *record, uint64_t number,
     memcpy(block, MARK, MARK_BYTES);
     fields(&at, &number, &copy);
     put_le64(at.to, block_checksum(block, at.to));
+    at.to += CHECKSUM_BYTES;
+    const char *time = at.to;
+    time_fields(&at, &copy.time);
+    if (copy.time.group_us)
+        put_le64(at.to, block_checksum(time, at.to));
+}
+
+/* Behind the first checksum. False: it is damaged. */
+static bool read_time(const char *from, struct replica_time *time)
+{
+    struct cursor at = {.from = from};
+    time_fields(&at, time);
+    uint64_t wanted = time->group_us ? block_checksum(from, at.from) : 0;
+    return get_le64(at.from) == wanted;
 }
 
 enum replica_read replica_record_read(const char block[REPLICA_BLOCK_BYTES],
@@ -81,5 +102,7 @@ enum replica_read replica_record_read(const char block[REPLICA_BLOCK_BYTES],
     if (memcmp(block, MARK, MARK_BYTES) != 0)
         return REPLICA_NEWER;
     fields(&at, number, record);
-    return get_le64(at.from) == block_checksum(block, at.from) ? REPLICA_READ : REPLICA_DAMAGED;
+    bool is_whole = get_le64(at.from) == block_checksum(block, at.from) &&
+                    read_time(at.from + CHECKSUM_BYTES, &record->time);
+    return is_whole ? REPLICA_READ : REPLICA_DAMAGED;
 }

@@ -1,9 +1,10 @@
 /*
  * replica_record.h - what a copy of a shard has promised to the other copies, as the two equal blocks of the file `replica`.
  *
- *   "scree replica 1\n" | u64 number | the fields of struct replica_record, in their order | u64 XXH3 of all that | zeros
+ *   "scree replica 1\n" | u64 number | fields: generation to election_us | u64 XXH3 of all that | fields: time | u64 XXH3 of these | zeros
  *
- * Numbers are little-endian. 1 is the format. `number` counts the saves of the file, so of two blocks the newer one is known.
+ * Numbers are little-endian. 1 is the format. `number` counts the saves of the file, so of two blocks the newer one is known. Programs that
+ * do not know the time of the group write zeros there, which is no time.
  */
 #pragma once
 
@@ -13,6 +14,12 @@
 #include <stdint.h>
 
 enum { REPLICA_BLOCK_BYTES = 4096 };
+
+/* The time of the group (group_clock.h) at a moment of this machine; all 0: it is not known. */
+struct replica_time {
+    uint64_t group_us;
+    uint64_t boot_us, system_us; /* clock_boot_us and clock_system_us then */
+};
 
 struct replica_record {
     /* The group of copies: a random number, and how often an operator has forced a survivor to go on alone. */
@@ -28,7 +35,8 @@ struct replica_record {
     /* The tables may have rows of records up to here, since they came as files from a copy that was writing: nothing is read from them
      * before all records up to here are applied. */
     uint64_t whole_at;
-    uint64_t election_us; /* the election timeout to which this copy's promises refer */
+    uint64_t election_us;     /* the election timeout to which this copy's promises refer */
+    struct replica_time time; /* as it was heard, or was this copy's own when it led */
 };
 
 enum replica_read {

@@ -8,7 +8,6 @@
  * What a sender finds out while it sends (the log begins too late, a snapshot was not announced) waits for the end of the turn:
  * an event is never given to the core inside another one.
  */
-#include "backend/context/group_clock.h"
 #include "backend/format/effects.h"
 #include "backend/replica/replica_inner.h"
 #include "backend/storage/storage.h"
@@ -91,14 +90,20 @@ static void put_messages(struct replica *replica, const struct consensus_update 
 /* ---- saves ------------------------------------------------------------------------------------- */
 
 /* replica_saved_fn */
-static void core_saved(void *owner)
+static void time_saved(void *owner)
 {
     struct replica *replica = owner;
     if (!replica->has_core)
         return;
     outbox_saved(&replica->outbox);
     send_messages(replica);
-    replica_step(replica, (struct consensus_event){.kind = CONSENSUS_SAVED});
+}
+
+/* replica_saved_fn */
+static void core_saved(void *owner)
+{
+    time_saved(owner);
+    replica_step(owner, (struct consensus_event){.kind = CONSENSUS_SAVED});
 }
 
 static void save_vote(struct replica *replica, const struct consensus_update *update)
@@ -107,6 +112,21 @@ static void save_vote(struct replica *replica, const struct consensus_update *up
     replica->record.vote = update->save_vote;
     outbox_save_begun(&replica->outbox);
     replica_save_begin(replica->disk.save, &replica->record, core_saved);
+}
+
+/* Term and vote, or only a new time of the group: the messages of the update wait for it. */
+static void save_promises(struct replica *replica, const struct consensus_update *update,
+                          bool has_heard)
+{
+    bool is_elected = update->role >= CONSENSUS_LEADING && !replica_is_leading(replica);
+    bool is_new =
+        (has_heard || is_elected || update->has_save) && replica_time_keep(replica, is_elected);
+    if (update->has_save) {
+        save_vote(replica, update);
+    } else if (is_new) {
+        outbox_save_begun(&replica->outbox);
+        replica_save_begin(replica->disk.save, &replica->record, time_saved);
+    }
 }
 
 void replica_save_has_failed(void *owner, const char *reason)
@@ -173,17 +193,12 @@ static enum replica_phase phase_of(const struct replica *replica, enum consensus
     return role == CONSENSUS_LEADING ? REPLICA_PHASE_LEADING : REPLICA_PHASE_FOLLOWING;
 }
 
-static bool is_leading(enum replica_phase phase)
-{
-    return phase == REPLICA_PHASE_LEADING || phase == REPLICA_PHASE_SERVING;
-}
-
 /* The commit index is saved whenever a copy begins to serve: else each start of an idle group adds a term that is not known to be
  * committed, and their number is limited (consensus_start). */
-static void begin_phase(struct replica *replica, enum replica_phase before, uint64_t committed)
+static void begin_phase(struct replica *replica, bool was_leading, uint64_t committed)
 {
     replica->membership.proposed_us = 0;
-    if (is_leading(before) && !is_leading(replica->phase)) {
+    if (was_leading && !replica_is_leading(replica)) {
         replica_peers_drop(replica->net.peers);
         replica_append_drop(replica);
         memset(replica->announced.id, 0, sizeof replica->announced.id);
@@ -200,7 +215,7 @@ static void tell_role(struct replica *replica, const struct consensus_update *up
     enum replica_phase before = replica->phase, phase = phase_of(replica, update->role);
     if (told->phase == phase && told->term == update->term && told->leader == update->leader)
         return;
-    bool is_other_term = told->term != update->term;
+    bool is_other_term = told->term != update->term, was_leading = replica_is_leading(replica);
     struct bytes address = replica_members_address(&replica->membership.now, update->leader);
     *told = (struct replica_role){.phase = phase,
                                   .term = update->term,
@@ -211,7 +226,7 @@ static void tell_role(struct replica *replica, const struct consensus_update *up
     replica->phase = phase;
     atomic_store(&replica->shown.phase, (int)phase);
     if (before != phase)
-        begin_phase(replica, before, update->committed);
+        begin_phase(replica, was_leading, update->committed);
     replica_note_role(&replica->notes, told);
     if (is_other_term || before != phase)
         replica_group_say(replica);
@@ -249,8 +264,7 @@ static void obey(struct replica *replica, const struct consensus_update *update,
     atomic_store(&replica->shown.lease_us, lease_of(replica, update));
     if (!serves) /* before another leader's records are told as committed */
         atomic_store(&replica->shown.served_term, 0);
-    if (update->has_save)
-        save_vote(replica, update);
+    save_promises(replica, update, heard != NULL);
     replica_log_obey(replica->disk.log, update, heard);
     change_members(replica, update, heard);
     put_messages(replica, update);
@@ -411,31 +425,21 @@ static bool is_of_election(enum consensus_message_kind kind)
     return kind == CONSENSUS_VOTE || kind == CONSENSUS_HAND_OVER;
 }
 
-static void hear_message(struct replica *replica, struct consensus_event *event,
-                         const struct replica_heard *heard)
-{
-    struct consensus_update update;
-    if (give(replica, event, &update))
-        obey(replica, &update, heard);
-}
-
 static bool is_of_leader(const struct replica *replica, const struct consensus_message *message)
 {
     return replica->has_core && message->term == replica->core.term &&
            message->from == replica->core.leader;
 }
 
-/* Notes the group's time in a message: a leader sends it, and a voter sends back what an earlier leader has sent. */
-static void hear_group_time(struct replica *replica, const struct replica_heard *heard,
-                            bool is_of_leader)
+static void hear_message(struct replica *replica, struct consensus_event *event,
+                         const struct replica_heard *heard)
 {
-    const struct consensus_message *message = heard->message;
-    if (!replica->options.time)
+    struct consensus_update update;
+    bool was_led = is_of_leader(replica, heard->message);
+    if (!give(replica, event, &update))
         return;
-    if (is_of_leader && message->kind != CONSENSUS_APPEND_REPLY)
-        group_clock_hear(replica->options.time, heard->time_us);
-    else if (message->kind == CONSENSUS_VOTE_REPLY && message->is_good)
-        group_clock_raise(replica->options.time, heard->time_us);
+    replica_time_hear(replica, heard, was_led || is_of_leader(replica, heard->message));
+    obey(replica, &update, heard);
 }
 
 /* replica_peers_options */
@@ -443,7 +447,6 @@ static void on_heard(void *owner, const struct replica_heard *heard)
 {
     struct replica *replica = owner;
     const struct consensus_message *message = heard->message;
-    bool is_led = is_of_leader(replica, message);
     struct consensus_event event = {
         .kind = CONSENSUS_MESSAGE, .message = message, .members = heard->members};
     replica_hear_applied(replica, message->from, heard->applied);
@@ -451,7 +454,6 @@ static void on_heard(void *owner, const struct replica_heard *heard)
         replica_peers_refused(replica->net.peers, message->from);
     if (!is_of_election(message->kind) || replica_may_vote(replica))
         hear_message(replica, &event, heard);
-    hear_group_time(replica, heard, is_led || is_of_leader(replica, message));
     if (message->kind == CONSENSUS_SNAPSHOT)
         begin_fetch(replica, message);
 }

@@ -451,6 +451,7 @@ static void begin_saved(void *owner)
 void replica_group_begin(struct replica *replica)
 {
     bool has_file = replica->disk.file != NULL;
+    replica_time_go_on(replica);
     if (has_file)
         open_save(replica);
     else if (replica->phase == REPLICA_PHASE_NONE && replica->options.state == REPLICA_STATE_EMPTY)
@@ -480,4 +481,5 @@ void replica_group_tick(struct replica *replica)
     replica_stall_tick(replica);
     replica_behind_tick(replica);
     replica_room_tick(replica);
+    replica_time_tick(replica);
 }

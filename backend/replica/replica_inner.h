@@ -7,6 +7,7 @@
  *   replica_adopt.c   connections of other copies, from home
  *   replica_restarts.c  learners whose disks were set back
  *   replica_stall.c   a leader whose disk or partition stands still
+ *   replica_time.c    the time of the group
  *   replica_room.c    which copies have room for records
  *   replica_figures.c figures of the members, for any thread
  *   replica_group.c   which group: founding, joining, what it says of itself
@@ -198,6 +199,11 @@ struct replica {
     struct replica_map map;
 };
 
+static inline bool replica_is_leading(const struct replica *replica)
+{
+    return replica->phase == REPLICA_PHASE_LEADING || replica->phase == REPLICA_PHASE_SERVING;
+}
+
 /* ---- replica_drive.c ---- */
 
 /* A core runs from now on; its start was saved. */
@@ -257,6 +263,18 @@ void replica_stall_tick(struct replica *replica);
 void replica_behind_tick(struct replica *replica);
 /* If so, this copy does not stand: its records would not be committed, or nothing would be served. */
 bool replica_stands_still(const struct replica *replica);
+
+/* ---- replica_time.c ---- */
+
+/* At the start: the time that the process before has kept. */
+void replica_time_go_on(struct replica *replica);
+/* Notes the group's time in a message: a leader sends it, and a voter sends back what an earlier leader has sent. */
+void replica_time_hear(struct replica *replica, const struct replica_heard *heard,
+                       bool is_of_leader);
+/* Notes it in replica->record. True: it has moved, so the record must be saved. */
+bool replica_time_keep(struct replica *replica, bool is_elected);
+/* A leader saves its time when it has moved. */
+void replica_time_tick(struct replica *replica);
 
 /* ---- replica_room.c ---- */
 

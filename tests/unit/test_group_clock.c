@@ -99,6 +99,44 @@ START_TEST(of_messages_of_a_leader_the_fastest_counts_unless_its_clock_was_set)
 }
 END_TEST
 
+/* Its machine has run since, by both clocks; one of them was set, or the machine was started again. */
+START_TEST(the_next_process_goes_on_at_the_time_that_was_kept)
+{
+    struct group_clock before = {0}, clock = {0}, moved = {0};
+    struct replica_time kept = {0};
+    set_clock(NOON - 30 * SECOND_US);
+    ck_assert(!group_clock_keep(&before, &kept));
+    group_clock_hear(&before, NOON);
+    ck_assert(group_clock_keep(&before, &kept));
+    ck_assert(!group_clock_keep(&before, &kept));
+    group_clock_go_on(&clock, &kept);
+    ck_assert(shows(&clock, NOON));
+    kept.boot_us -= (uint64_t)20 * SECOND_US;
+    kept.system_us -= (uint64_t)10 * SECOND_US;
+    group_clock_go_on(&clock, &kept);
+    ck_assert(shows(&clock, NOON + 10 * SECOND_US));
+    kept.boot_us = UINT64_MAX / 2;
+    group_clock_go_on(&moved, &kept);
+    ck_assert(shows(&moved, NOON));
+}
+END_TEST
+
+START_TEST(a_time_is_kept_when_it_has_moved)
+{
+    struct group_clock clock = {0};
+    struct replica_time kept = {0};
+    set_clock(NOON);
+    group_clock_elected(&clock);
+    ck_assert(group_clock_keep(&clock, &kept));
+    group_clock_raise(&clock, NOON + SECOND_US / 2);
+    ck_assert(group_clock_keep(&clock, &kept));
+    atomic_store(&clock.shift_us, 0); /* by less than a second */
+    ck_assert(!group_clock_keep(&clock, &kept));
+    set_clock(NOON - 2 * SECOND_US);
+    ck_assert(group_clock_keep(&clock, &kept));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("group_clock");
@@ -108,6 +146,8 @@ int main(void)
     tcase_add_test(tests, the_time_approaches_the_clock_by_a_hundredth_of_what_passes);
     tcase_add_test(tests, a_time_that_is_far_ahead_is_not_believed);
     tcase_add_test(tests, of_messages_of_a_leader_the_fastest_counts_unless_its_clock_was_set);
+    tcase_add_test(tests, the_next_process_goes_on_at_the_time_that_was_kept);
+    tcase_add_test(tests, a_time_is_kept_when_it_has_moved);
     Suite *suite = suite_create("group_clock");
     suite_add_tcase(suite, tests);
     return suite_run(suite);

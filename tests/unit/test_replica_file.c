@@ -7,6 +7,8 @@
 #include "tests/unit/faulty_disk.h"
 #include "tests/unit/suite.h"
 
+enum { TIME_AT = 116, TIME_END = 148 };
+
 static char error[512];
 static char path[128];
 
@@ -43,7 +45,8 @@ static struct replica_record record_of(uint64_t term)
                                    .base_term = 13,
                                    .committed = 14,
                                    .whole_at = 15,
-                                   .election_us = 500000};
+                                   .election_us = 500000,
+                                   .time = {16, 17, 18}};
 }
 
 static bool is_equal(const struct replica_record *a, const struct replica_record *b)
@@ -124,13 +127,35 @@ START_TEST(a_record_has_these_bytes)
                                  "\x0e\0\0\0\0\0\0\0"
                                  "\x0f\0\0\0\0\0\0\0"
                                  "\x20\xa1\x07\0\0\0\0\0";
+    static const char TIME[] = "\x10\0\0\0\0\0\0\0"
+                               "\x11\0\0\0\0\0\0\0"
+                               "\x12\0\0\0\0\0\0\0";
     char block[REPLICA_BLOCK_BYTES];
     struct replica_record record = record_of(1);
     uint64_t number;
     replica_record_write(&record, 5, block);
     ck_assert_mem_eq(block, WANTED, sizeof WANTED - 1);
+    ck_assert_mem_eq(block + TIME_AT, TIME, sizeof TIME - 1);
     ck_assert_int_eq(replica_record_read(block, &record, &number), REPLICA_READ);
     ck_assert_uint_eq(number, 5);
+}
+END_TEST
+
+/* Programs that do not know the time of the group read and write the bytes before it only. */
+START_TEST(a_record_without_a_time_is_whole)
+{
+    char block[REPLICA_BLOCK_BYTES];
+    struct replica_record record = record_of(1);
+    uint64_t number;
+    replica_record_write(&record, 5, block);
+    memset(block + TIME_AT, 0, REPLICA_BLOCK_BYTES - TIME_AT);
+    ck_assert_int_eq(replica_record_read(block, &record, &number), REPLICA_READ);
+    ck_assert_uint_eq(record.time.group_us, 0);
+    ck_assert_uint_eq(record.election_us, 500000);
+    record = record_of(1);
+    replica_record_write(&record, 5, block);
+    block[TIME_AT] ^= 1;
+    ck_assert_int_eq(replica_record_read(block, &record, &number), REPLICA_DAMAGED);
 }
 END_TEST
 
@@ -192,8 +217,8 @@ START_TEST(a_file_that_was_cut_short_is_a_lost_file_or_whole)
     for (int len = 0; len <= 2 * REPLICA_BLOCK_BYTES; len += 61) {
         replica_file_close(file_with(1));
         CHECK(truncate(path, len) == 0);
-        /* what is behind the checksum are zeros */
-        ck_assert_int_eq(found(), len > 116 ? REPLICA_IS_OPEN : REPLICA_IS_LOST);
+        /* what is behind the checksums are zeros */
+        ck_assert_int_eq(found(), len > TIME_END ? REPLICA_IS_OPEN : REPLICA_IS_LOST);
     }
 }
 END_TEST
@@ -296,6 +321,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_record_has_these_bytes);
+    tcase_add_test(tests, a_record_without_a_time_is_whole);
     tcase_add_test(tests, a_directory_without_the_file_has_promised_nothing);
     tcase_add_test(tests, what_was_saved_is_found);
     tcase_add_test(tests, a_file_of_a_newer_program_is_not_read);
