@@ -145,12 +145,13 @@ static struct receiver *receiver_with(struct snapshot_join *join, uint64_t id)
     return NULL;
 }
 
-/* NULL: it is no member, or this copy does not lead. */
+/* A leader gives files before it serves: its first record may need the very copy that lacks them. NULL: it is no member, or this copy does
+ * not lead. */
 static struct receiver *receiver_to_serve(struct snapshot_join *join, uint64_t id)
 {
     const struct consensus *core = replica_core(join->replica);
     bool is_member = false;
-    if (!core || core->role != CONSENSUS_SERVING)
+    if (!core || core->role < CONSENSUS_LEADING)
         return NULL;
     for (unsigned i = 0; i < core->members.count; i++)
         is_member |= core->members.list[i].id == id && id != core->id;
