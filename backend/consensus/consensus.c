@@ -46,6 +46,8 @@ void consensus_init(struct consensus *core, const struct consensus_start *start,
     core->role = CONSENSUS_FOLLOWER;
     core->promised_us = rule_start_promise(core, now_us);
     core->deadline_us = now_us + core_patience(core);
+    if (start->has_promised_nothing)
+        core->promised_us = core->deadline_us = now_us;
 }
 
 /* ---- what all files need ----------------------------------------------------------------------- */

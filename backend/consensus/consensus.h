@@ -180,7 +180,8 @@ struct consensus_start {
     /* E. If it is shorter than that of the last process of this copy, the caller lets the difference pass first: that one may have
      * promised a leader to grant nothing for so long. */
     uint64_t election_us;
-    uint32_t window; /* records that are sent before they are acknowledged */
+    bool has_promised_nothing; /* the group was founded just now: its only voter stands at once */
+    uint32_t window;           /* records that are sent before they are acknowledged */
     uint64_t term, vote;
     uint64_t base, base_term; /* the log begins behind this record */
     /* Terms of its records, after base_term: run[0].first > base. At most TERM_RUNS_MAX - 1 may begin behind `committed`, and a
@@ -210,7 +211,12 @@ struct consensus {
     uint64_t deadline_us; /* begins an election, or asks the voters again, at this time */
     /* this copy has handed leadership over in this term, so its VOTE for the next term has the mark (rules.h) */
     bool may_mark;
-    bool has_vote[CONSENSUS_MEMBERS_MAX];
+    /* of the voters, to this candidate */
+    enum {
+        CONSENSUS_UNANSWERED,
+        CONSENSUS_GRANTED,
+        CONSENSUS_REFUSED
+    } votes[CONSENSUS_MEMBERS_MAX];
 
     struct term_runs runs;
     uint64_t last, synced, committed;

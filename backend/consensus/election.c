@@ -17,7 +17,15 @@ static bool has_majority(const struct consensus *core)
 {
     uint64_t votes[CONSENSUS_MEMBERS_MAX] = {0};
     for (unsigned i = 0; i < core->members.count; i++)
-        votes[i] = core->has_vote[i];
+        votes[i] = core->votes[i] == CONSENSUS_GRANTED;
+    return members_majority(&core->members, votes) > 0;
+}
+
+static bool can_win(const struct consensus *core)
+{
+    uint64_t votes[CONSENSUS_MEMBERS_MAX] = {0};
+    for (unsigned i = 0; i < core->members.count; i++)
+        votes[i] = core->votes[i] != CONSENSUS_REFUSED;
     return members_majority(&core->members, votes) > 0;
 }
 
@@ -46,7 +54,7 @@ static void stand(struct consensus *core, bool is_marked, uint64_t now_us,
     core_save(core, update);
     core->role = CONSENSUS_CANDIDATE;
     core->deadline_us = now_us + core_patience(core);
-    memset(core->has_vote, 0, sizeof core->has_vote);
+    memset(core->votes, 0, sizeof core->votes);
     ask_voters(core, false, is_marked, update);
 }
 
@@ -55,8 +63,8 @@ static void pre_stand(struct consensus *core, uint64_t now_us, struct consensus_
     core_step_down(core, now_us);
     core->role = CONSENSUS_PRE_CANDIDATE;
     core->deadline_us = now_us + core_patience(core);
-    memset(core->has_vote, 0, sizeof core->has_vote);
-    core->has_vote[members_find(&core->members, core->id)] = true;
+    memset(core->votes, 0, sizeof core->votes);
+    core->votes[members_find(&core->members, core->id)] = CONSENSUS_GRANTED;
     if (has_majority(core))
         stand(core, false, now_us, update);
     else
@@ -80,7 +88,7 @@ void election_saved(struct consensus *core, uint64_t now_us, struct consensus_up
     core->saving -= core->saving > 0;
     if (core->saving || core->role != CONSENSUS_CANDIDATE)
         return;
-    core->has_vote[members_find(&core->members, core->id)] = true;
+    core->votes[members_find(&core->members, core->id)] = CONSENSUS_GRANTED;
     if (has_majority(core))
         append_lead(core, now_us, update);
 }
@@ -141,6 +149,17 @@ static void take_refusal(struct consensus *core, const struct consensus_message 
         core->deadline_us = now_us + wait_us;
 }
 
+/* Votes of this term are split: most voters have granted the pre-vote, and then voted for others. The next attempt comes a short random time
+ * later, so that one candidate is ahead of the others by a round of messages and a save. */
+static void take_split(struct consensus *core, unsigned at, uint64_t now_us)
+{
+    bool could_win = can_win(core);
+    core->votes[at] = CONSENSUS_REFUSED;
+    if (could_win && !can_win(core))
+        core->deadline_us =
+            lesser(core->deadline_us, now_us + 1 + core_random(core, core->election_us / 4));
+}
+
 void election_vote_reply(struct consensus *core, const struct consensus_message *message,
                          uint64_t now_us, struct consensus_update *update)
 {
@@ -148,12 +167,15 @@ void election_vote_reply(struct consensus *core, const struct consensus_message 
                         ? core->role == CONSENSUS_PRE_CANDIDATE && message->term == core->term + 1
                         : core->role == CONSENSUS_CANDIDATE && message->term == core->term;
     unsigned at = members_find(&core->members, message->from);
+    if (!message->is_good && is_asked && !message->is_pre && !message->wait_us && at != MEMBER_NONE)
+        take_split(core, at, now_us);
     if (!message->is_good)
         take_refusal(core, message, now_us, update);
     if (!message->is_good || !is_asked || at == MEMBER_NONE)
         return;
-    core->has_vote[at] = true;
-    if (!has_majority(core) || !core->has_vote[members_find(&core->members, core->id)])
+    core->votes[at] = CONSENSUS_GRANTED;
+    if (!has_majority(core) ||
+        core->votes[members_find(&core->members, core->id)] != CONSENSUS_GRANTED)
         return;
     if (message->is_pre)
         stand(core, false, now_us, update);

@@ -21,6 +21,7 @@
 
 enum {
     GREET_US = 2000000,
+    FOUNDED_TERM = 1,                 /* of a group that was never forced */
     GENERATIONS_BEGIN_S = 1767225600, /* 2026-01-01 */
 };
 
@@ -303,7 +304,8 @@ static void number_group(struct replica *replica, bool is_forced)
     if (is_forced)
         record->term++;
     else
-        *record = (struct replica_record){.group = random_id(), .id = random_id(), .term = 1};
+        *record =
+            (struct replica_record){.group = random_id(), .id = random_id(), .term = FOUNDED_TERM};
     record->generation = generation;
     record->vote = record->id;
 }
@@ -342,6 +344,7 @@ static void found_logged(void *owner)
                                           .random = clock_random(),
                                           .election_us = replica->options.election_us,
                                           .window = replica->options.window,
+                                          .has_promised_nothing = record->term == FOUNDED_TERM,
                                           .term = record->term,
                                           .vote = record->vote,
                                           .base = record->base,

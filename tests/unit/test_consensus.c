@@ -228,6 +228,43 @@ START_TEST(a_late_refusal_of_a_pre_vote_ends_no_candidacy)
 }
 END_TEST
 
+/* Both had the pre-votes of each other. */
+START_TEST(split_votes_stand_again_soon)
+{
+    begin(3, 3);
+    tick(2 * E);
+    hear((struct consensus_message){CONSENSUS_VOTE_REPLY, .from = 2, .term = 2, .is_pre = true,
+                                    .is_good = true});
+    ck_assert_int_eq(update.role, CONSENSUS_CANDIDATE);
+    saved();
+    hear((struct consensus_message){CONSENSUS_VOTE_REPLY, .from = 2, .term = 2});
+    ck_assert_uint_ge(consensus_next_us(&core), now_us + E); /* copy 3 may still vote for it */
+    hear((struct consensus_message){CONSENSUS_VOTE_REPLY, .from = 3, .term = 2});
+    ck_assert_uint_le(consensus_next_us(&core), now_us + E / 4);
+    tick(E / 4);
+    ck_assert(update.role == CONSENSUS_PRE_CANDIDATE && sent(0)->is_pre && sent(0)->term == 3);
+}
+END_TEST
+
+START_TEST(a_group_that_was_just_founded_waits_for_no_promise)
+{
+    const struct consensus_start start = {.id = 1,
+                                          .random = 42,
+                                          .election_us = E,
+                                          .has_promised_nothing = true,
+                                          .window = 4,
+                                          .term = 1,
+                                          .vote = 1,
+                                          .members = members_of(1)};
+    now_us = NOW;
+    consensus_init(&core, &start, now_us);
+    ck_assert_uint_eq(consensus_next_us(&core), now_us);
+    tick(0);
+    saved();
+    ck_assert(update.role == CONSENSUS_LEADING && update.term == 2);
+}
+END_TEST
+
 START_TEST(a_copy_that_is_behind_stands_later_though_the_leaders_connection_broke)
 {
     begin(3, 3);
@@ -880,6 +917,8 @@ static void add_elections(TCase *tcase)
     tcase_add_test(tcase, a_shorter_log_is_refused_with_the_voters_term);
     tcase_add_test(tcase, a_candidate_takes_over_the_term_of_a_refusal);
     tcase_add_test(tcase, a_late_refusal_of_a_pre_vote_ends_no_candidacy);
+    tcase_add_test(tcase, split_votes_stand_again_soon);
+    tcase_add_test(tcase, a_group_that_was_just_founded_waits_for_no_promise);
     tcase_add_test(tcase, a_copy_that_is_behind_stands_later_though_the_leaders_connection_broke);
     tcase_add_test(tcase, a_leader_without_a_majority_steps_down);
     tcase_add_test(tcase, a_leader_grants_nothing);
