@@ -186,7 +186,9 @@ static bool match(struct bytes pattern, struct bytes text, bool nocase)
     return p == pattern.len;
 }
 
-static bool match_any(struct bytes pattern, struct bytes text, bool nocase)
+/* `goes_on` NULL: nothing is asked. */
+static bool match_any(struct bytes pattern, struct bytes text, bool nocase,
+                      glob_goes_on_fn *goes_on, void *owner)
 {
     if (text.len <= WORK_MAX / (pattern.len + 1))
         return match(pattern, text, nocase);
@@ -194,19 +196,27 @@ static bool match_any(struct bytes pattern, struct bytes text, bool nocase)
         return false;
     struct arena arena;
     arena_init(&arena);
-    bool fits = glob_fits(glob_new(&arena, pattern, nocase), text);
+    struct glob *glob = glob_new(&arena, pattern, nocase);
+    glob_ask(glob, goes_on, owner);
+    bool fits = glob_fits(glob, text);
     arena_fini(&arena);
     return fits;
 }
 
 bool glob_match(struct bytes pattern, struct bytes text)
 {
-    return match_any(pattern, text, false);
+    return match_any(pattern, text, false, NULL, NULL);
+}
+
+bool glob_match_asking(struct bytes pattern, struct bytes text, glob_goes_on_fn *goes_on,
+                       void *owner)
+{
+    return match_any(pattern, text, false, goes_on, owner);
 }
 
 bool glob_match_nocase(struct bytes pattern, struct bytes text)
 {
-    return match_any(pattern, text, true);
+    return match_any(pattern, text, true, NULL, NULL);
 }
 
 bool glob_is_literal(struct bytes pattern)

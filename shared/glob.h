@@ -37,6 +37,13 @@ struct glob *glob_new(struct arena *arena, struct bytes pattern, bool nocase);
 /* Like glob_match. Allocates tables in the arena on first use. */
 bool glob_fits(struct glob *glob, struct bytes text);
 
+/* Asked while a long text is searched, with the work of the next steps in units of 10 ns. False ends the search, and nothing matches. */
+typedef bool glob_goes_on_fn(void *owner, size_t work);
+void glob_ask(struct glob *glob, glob_goes_on_fn *goes_on, void *owner);
+/* glob_match that asks. */
+bool glob_match_asking(struct bytes pattern, struct bytes text, glob_goes_on_fn *goes_on,
+                       void *owner);
+
 /* Several patterns for names; those that match only longer texts are left out. */
 struct globs *globs_new(struct arena *arena, const struct bytes *patterns, uint32_t count,
                         bool nocase);

@@ -17,7 +17,12 @@
 #include <stdlib.h>
 
 enum kind { KIND_BYTE, KIND_LETTER, KIND_ANY, KIND_SET, KIND_STAR };
-enum { WORD_BITS = 64, STEPWISE_MAX = 8 }; /* shorter segments are tried position by position */
+enum {
+    WORD_BITS = 64,
+    STEPWISE_MAX = 8,   /* shorter segments are tried position by position */
+    ASK_BYTES = 4096,   /* of the text, between two questions whether the search goes on */
+    STEPS_PER_WORK = 16 /* a step is one word of `places` */
+};
 
 struct element {
     uint8_t kind;
@@ -39,6 +44,8 @@ struct glob {
     struct segment *segments; /* one more than the number of stars; adjacent stars count as one */
     size_t segments_count;
     size_t length_min;
+    glob_goes_on_fn *goes_on; /* NULL: nothing is asked */
+    void *owner;
     bool is_star; /* the pattern is "*": no other pattern with a star matches the empty text */
 };
 
@@ -150,6 +157,19 @@ static void make_masks(struct glob *glob, struct segment *segment, size_t words)
                 segment->masks[byte * words + i / WORD_BITS] |= 1ULL << i % WORD_BITS;
 }
 
+void glob_ask(struct glob *glob, glob_goes_on_fn *goes_on, void *owner)
+{
+    glob->goes_on = goes_on;
+    glob->owner = owner;
+}
+
+/* Does the search go on at this byte of the text, of which each costs so many steps? */
+static bool goes_on_at(const struct glob *glob, size_t at, size_t words)
+{
+    return at % ASK_BYTES || !glob->goes_on ||
+           glob->goes_on(glob->owner, ASK_BYTES * words / STEPS_PER_WORK);
+}
+
 /* Tries all positions at once. Returns the end of the leftmost match; 0 when there is none. */
 static size_t find_by_bits(struct glob *glob, struct segment *segment, struct bytes text)
 {
@@ -159,7 +179,7 @@ static size_t find_by_bits(struct glob *glob, struct segment *segment, struct by
         make_masks(glob, segment, words);
     uint64_t *places = segment->places;
     memset(places, 0, words * sizeof *places);
-    for (size_t t = 0; t < text.len; t++) {
+    for (size_t t = 0; t < text.len && goes_on_at(glob, t, words); t++) {
         const uint64_t *mask = segment->masks + (uint8_t)text.data[t] * words;
         for (size_t i = words - 1; i > 0; i--)
             places[i] = (places[i] << 1 | places[i - 1] >> (WORD_BITS - 1)) & mask[i];

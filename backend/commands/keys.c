@@ -463,7 +463,7 @@ void cmd_keys(struct call *call)
         keys_in_steps(call, call->argv[1]);
         return;
     }
-    struct glob *pattern = glob_new(call->arena, call->argv[1], false);
+    struct glob *pattern = call_glob(call, call->argv[1]);
     for (int pass = 0; pass < 2 && !call->failed; pass++) {
         struct key_iter it;
         if (pass == 1)

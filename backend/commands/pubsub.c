@@ -5,7 +5,7 @@
  * confirmations are part of the command's reply, but CLIENT REPLY OFF does not suppress them.
  */
 #include "backend/session/pubsub.h"
-#include "backend/context/partition.h"
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/channel_relay.h"
 #include "backend/session/push_message.h"
@@ -148,28 +148,31 @@ void cmd_scree_listen(struct call *call)
 static int64_t publish_everywhere(struct call *call, struct bytes payload)
 {
     channel_relay_add(call, call->argv[1], payload);
-    return pubsub_publish(call->partition, session_namespace(call->session), CHANNEL_PLAIN,
-                          call->argv[1], payload);
+    return pubsub_publish(call, session_namespace(call->session), CHANNEL_PLAIN, call->argv[1],
+                          payload);
 }
 
 void cmd_publish(struct call *call)
 {
-    reply_int(&call->reply, publish_everywhere(call, call->argv[2]));
+    int64_t receivers = publish_everywhere(call, call->argv[2]);
+    if (!call->failed)
+        reply_int(&call->reply, receivers);
 }
 
 /* Replies the sum of the messages' numbers of receivers. */
 void cmd_mpublish(struct call *call)
 {
     int64_t receivers = 0;
-    for (uint32_t i = 2; i < call->argc; i++)
+    for (uint32_t i = 2; i < call->argc && !call->failed; i++)
         receivers += publish_everywhere(call, call->argv[i]);
-    reply_int(&call->reply, receivers);
+    if (!call->failed)
+        reply_int(&call->reply, receivers);
 }
 
 void cmd_spublish(struct call *call)
 {
-    reply_int(&call->reply, pubsub_publish(call->partition, session_namespace(call->session),
-                                           CHANNEL_SHARD, call->argv[1], call->argv[2]));
+    reply_int(&call->reply, pubsub_publish(call, session_namespace(call->session), CHANNEL_SHARD,
+                                           call->argv[1], call->argv[2]));
 }
 
 /* ---- PUBSUB ---- */
@@ -187,11 +190,13 @@ static void list_channels(struct call *call, enum channel_kind kind)
     }
     if (call->argc == 3 && !call_pattern(call, 2))
         return;
-    struct glob *pattern = call->argc == 3 ? glob_new(call->arena, call->argv[2], false) : NULL;
+    struct glob *pattern = call->argc == 3 ? call_glob(call, call->argv[2]) : NULL;
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1)
             reply_array(&call->reply, count);
         for (const struct topic *topic = NULL; (topic = topic_next(set, topic));) {
+            if (!call_goes_on(call, BUDGET_ROW))
+                return;
             if (pattern && !glob_fits(pattern, topic_name(topic)))
                 continue;
             count++;

@@ -85,7 +85,7 @@ static bool scan_options_parse(struct call *call, uint32_t from, enum type type,
         } else if (has_value && bytes_is(call->argv[i], "match")) {
             if (!call_pattern(call, i + 1))
                 return false;
-            options->pattern = glob_new(call->arena, call->argv[i + 1], false);
+            options->pattern = call_glob(call, call->argv[i + 1]);
             continue;
         } else if (has_value && may_type && bytes_is(call->argv[i], "type")) {
             options->type = call->argv[i + 1];

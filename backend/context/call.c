@@ -1,6 +1,7 @@
 #include "backend/context/call.h"
 
 #include "backend/context/config_snapshot.h"
+#include "backend/context/goes_on.h"
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
 #include "backend/storage/overlay.h"
@@ -186,6 +187,18 @@ bool call_pattern(struct call *call, uint32_t index)
         return true;
     call_errorf(call, "ERR pattern is longer than %d bytes", GLOB_PATTERN_MAX);
     return false;
+}
+
+bool call_glob_goes_on(void *owner, size_t work)
+{
+    return call_goes_on(owner, work);
+}
+
+struct glob *call_glob(struct call *call, struct bytes pattern)
+{
+    struct glob *glob = glob_new(call->arena, pattern, false);
+    glob_ask(glob, call_glob_goes_on, call);
+    return glob;
 }
 
 bool call_positive(struct call *call, uint32_t index, const char *error, uint64_t *number)

@@ -86,5 +86,10 @@ bool call_int64(struct call *call, uint32_t index, int64_t *value);
 bool call_sum(struct call *call, long double value, long double amount, struct bytes *sum);
 /* Is the argument a pattern of allowed length (glob.h)? False: an error was replied. */
 bool call_pattern(struct call *call, uint32_t index);
+/* The pattern, in the call's arena. A long search ends when the call has exceeded a limit: then the text does not match, and the call
+ * has failed. */
+struct glob *call_glob(struct call *call, struct bytes pattern);
+/* glob_goes_on_fn; the owner is the call. */
+bool call_glob_goes_on(void *owner, size_t work);
 /* The argument as an integer above 0; else replies `error` and returns false. */
 bool call_positive(struct call *call, uint32_t index, const char *error, uint64_t *number);

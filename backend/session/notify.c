@@ -22,7 +22,7 @@ static void publish_event(struct call *call, const struct space *space, const ch
     int len = snprintf(channel, PREFIX_MAX, "__%s@%u__:", what, database);
     if (name.len)
         memcpy(channel + len, name.data, name.len);
-    (void)pubsub_publish(call->partition, namespace_name, CHANNEL_PLAIN,
+    (void)pubsub_publish(call, namespace_name, CHANNEL_PLAIN,
                          (struct bytes){channel, (size_t)len + name.len}, payload);
 }
 

@@ -1,6 +1,6 @@
 #include "backend/session/pubsub.h"
 
-#include "backend/context/partition.h"
+#include "backend/context/goes_on.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/session/push_message.h"
 #include "backend/session/session.h"
@@ -10,6 +10,12 @@
 #include "shared/table.h"
 
 #include <stdlib.h>
+
+enum {
+    MATCH_STEPS =
+        1 << 18, /* of comparing a channel with a pattern, and of compiling the longest one */
+    STEPS_PER_WORK = 4,
+};
 
 /* Channels of one namespace. Never freed: namespaces are few. */
 struct channels {
@@ -87,11 +93,37 @@ static void send_to_topic(struct partition *partition, const struct topic *topic
     block_unref(frames[1]);
 }
 
-int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
-                       enum channel_kind kind, struct bytes channel, struct bytes payload)
+/* Work of a short comparison, or of compiling a long pattern; a long text counts while it is searched. */
+static size_t comparing_work(struct bytes pattern, struct bytes channel)
+{
+    size_t steps = pattern.len * (channel.len < MATCH_STEPS ? channel.len : MATCH_STEPS);
+    return BUDGET_ROW + (steps < MATCH_STEPS ? steps : MATCH_STEPS) / STEPS_PER_WORK;
+}
+
+/* Sends the message to the subscribers of the patterns that match the channel. Returns the number of subscribers. */
+static int64_t publish_to_patterns(struct call *call, const struct subscription_table *patterns,
+                                   struct bytes channel, struct bytes payload)
+{
+    int64_t receivers = 0;
+    for (const struct topic *topic = NULL; (topic = topic_next(patterns, topic));) {
+        struct bytes pattern = topic_name(topic);
+        if (!call_goes_on(call, comparing_work(pattern, channel)))
+            break;
+        if (!glob_match_asking(pattern, channel, call_glob_goes_on, call))
+            continue;
+        const struct bytes parts[] = {BYTES("pmessage"), pattern, channel, payload};
+        send_to_topic(call->partition, topic, CHANNEL_PATTERN, parts, 4);
+        receivers += (int64_t)topic->weight;
+    }
+    return receivers;
+}
+
+int64_t pubsub_publish(struct call *call, struct bytes namespace_name, enum channel_kind kind,
+                       struct bytes channel, struct bytes payload)
 {
     CHECK(kind != CHANNEL_PATTERN);
     int64_t receivers = 0;
+    struct partition *partition = call->partition;
     const struct topic *topic =
         subscription_find(pubsub_set(partition->watchers.pubsub, namespace_name, kind), channel);
     if (topic) {
@@ -101,16 +133,10 @@ int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
     }
     if (kind == CHANNEL_SHARD)
         return receivers;
-    struct subscription_table *patterns =
-        pubsub_set(partition->watchers.pubsub, namespace_name, CHANNEL_PATTERN);
-    for (topic = NULL; (topic = topic_next(patterns, topic));) {
-        if (!glob_match(topic_name(topic), channel))
-            continue;
-        const struct bytes parts[] = {BYTES("pmessage"), topic_name(topic), channel, payload};
-        send_to_topic(partition, topic, CHANNEL_PATTERN, parts, 4);
-        receivers += (int64_t)topic->weight;
-    }
-    return receivers;
+    return receivers + publish_to_patterns(
+                           call,
+                           pubsub_set(partition->watchers.pubsub, namespace_name, CHANNEL_PATTERN),
+                           channel, payload);
 }
 
 /* Sends one message to the subscribers of a topic that are no proxies. It does not use push_messages, because a slow script may be

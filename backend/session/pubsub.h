@@ -28,9 +28,10 @@ struct subscription_table *pubsub_set(struct pubsub *pubsub, struct bytes namesp
  * SUNSUBSCRIBE, as Redis Cluster does; to be called between commands, several times a second. */
 void pubsub_check_slots(struct partition *partition);
 /* Sends the payload to the subscribers of the channel (plain channels: also of matching patterns). Returns the number
- * of subscribers; those of a proxy's connection are counted one by one. */
-int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
-                       enum channel_kind kind, struct bytes channel, struct bytes payload);
+ * of subscribers; those of a proxy's connection are counted one by one. If the comparison with the patterns takes the call too long, the
+ * call fails (budget.h), and nothing is sent. */
+int64_t pubsub_publish(struct call *call, struct bytes namespace_name, enum channel_kind kind,
+                       struct bytes channel, struct bytes payload);
 /* Sends a message that was published at another shard (channel_relay.h) to the subscribers that are no proxies. */
 void pubsub_publish_relayed(struct partition *partition, struct bytes channel,
                             struct bytes payload);

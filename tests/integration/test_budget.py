@@ -336,6 +336,27 @@ def _(run):
             check_equal(client.get('EXISTS', 'd'), 0, 'the destination')
 
 
+@suite.case('a message to a channel that is compared with many long patterns for too long is not sent, and a pattern of KEYS is not read to its end')
+def _(run):
+    words = 'ERR the command ran for longer than command-time-limit, and has changed nothing'.encode()
+    patterns = ['*?' + 'a' * 16000 + '%03d*z' % i for i in range(40)]
+    channel = 'a' * 200000 + 'z'
+    with partition(**{'command-time-limit': '20ms'}) as cluster:
+        with cluster.partition(0) as client, cluster.partition(0) as subscriber:
+            subscriber.get('PSUBSCRIBE', *patterns, 'a*')
+            for _ in patterns:
+                subscriber.read()
+            for command in (('PUBLISH', channel, 'x'), ('MPUBLISH', channel, 'x', 'y')):
+                for how, reply in both_ways(client, *command):
+                    check_equal(reply, words if how != 'in EXEC' else reply, '%s %s' % (command[0], how))
+                    check(b'command-time-limit' in reply, '%s %s: %r' % (command[0], how, reply))
+            check_equal(client.get('PUBLISH', 'aa', 'short'), 1, 'a short channel')
+            check_equal(subscriber.read()[1][-1][1], b'short', 'the first message')
+            client.get('SET', 'a' * 4000000 + 'z', 'v')
+            for command in (('KEYS', patterns[0]), ('SCAN', '0', 'MATCH', patterns[0])):
+                check_equal(text(client.get(*command)), words, command[0])
+
+
 @suite.case('a t-digest that is asked for many estimates, or merged many times, is ended by command-time-limit')
 def _(run):
     with partition(**{'command-time-limit': '50ms'}) as cluster:

@@ -231,6 +231,42 @@ END_TEST
 
 /* Random patterns of few letters: the direct and the compiled match agree, also for segments longer than a machine
  * word has bits. */
+struct asked {
+    int left;
+    size_t work;
+};
+
+/* glob_goes_on_fn */
+static bool ask(void *owner, size_t work)
+{
+    struct asked *asked = owner;
+    asked->work += work;
+    return asked->left-- > 0;
+}
+
+START_TEST(a_long_search_ends_when_its_owner_wants_it)
+{
+    static char pattern[GLOB_PATTERN_MAX];
+    static char text[1 << 20];
+    memset(pattern, 'a', sizeof pattern);
+    memcpy(pattern, "*?", 2);
+    pattern[sizeof pattern - 1] = '*';
+    memset(text, 'a', sizeof text);
+    struct bytes all = {pattern, sizeof pattern};
+    struct asked asked = {.left = 1000};
+    ck_assert(glob_match_asking(all, (struct bytes){text, sizeof text}, ask, &asked));
+    pattern[sizeof pattern - 2] = 'b';
+    ck_assert(!glob_match_asking(all, (struct bytes){text, sizeof text}, ask, &asked));
+    ck_assert_uint_ge(asked.work, sizeof text * sizeof pattern / 64 / 100);
+    text[sizeof text - 1] = 'b';
+    asked.left = 1000;
+    ck_assert(glob_match_asking(all, (struct bytes){text, sizeof text}, ask, &asked));
+    asked.left = 10;
+    ck_assert(!glob_match_asking(all, (struct bytes){text, sizeof text}, ask, &asked));
+    ck_assert_int_eq(asked.left, -1); /* it ended at the first answer "no" */
+}
+END_TEST
+
 START_TEST(a_pattern_that_was_read_first_matches_the_same_texts)
 {
     static const char *const parts[] = {"a",    "b",     "?",          "*",      "[ab]",
@@ -285,6 +321,7 @@ int main(void)
     tcase_add_test(tests, long_patterns_cost_little_for_many_names);
     tcase_add_test(tests, many_stars_against_a_long_text_stay_cheap);
     tcase_add_test(tests, a_hostile_pattern_costs_little_more_than_the_text);
+    tcase_add_test(tests, a_long_search_ends_when_its_owner_wants_it);
     tcase_add_test(tests, a_pattern_that_was_read_first_matches_the_same_texts);
     return suite_run(suite);
 }
