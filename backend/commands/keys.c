@@ -493,6 +493,20 @@ static struct bytes first_key(struct call *call)
     return key_iter_fini(&it) ? key : NONE;
 }
 
+/* The row of a place at another shard was requested: requests those that the next RANDOMKEYs of the script will draw. */
+static void find_next_places(struct call *call)
+{
+    uint64_t state[sizeof call->partition->running.random_state / sizeof(uint64_t)];
+    memcpy(state, call->partition->running.random_state, sizeof state);
+    uint64_t size = keyspace_size(call->space);
+    for (uint32_t left = borrow_draws_ahead(call, call->space); left > 0; left--) {
+        uint64_t place = call_random(call) % size;
+        if (place >= call->space->keys)
+            borrow_key_ahead(call, call->space, place - call->space->keys);
+    }
+    memcpy(call->partition->running.random_state, state, sizeof state);
+}
+
 /* The metadata row of the key at a place below keyspace_size. False: the key has expired or was deleted, or
  * the call has failed; it runs again if the row was requested from another shard. */
 static bool find_place(struct call *call, uint64_t place, struct bytes *row_key)
@@ -501,8 +515,13 @@ static bool find_place(struct call *call, uint64_t place, struct bytes *row_key)
     if (place < call->space->keys)
         return keyspace_key_at(call, call->space, place, row_key);
     place -= call->space->keys;
-    if (place >= borrow_keys_elsewhere(call, call->space) ||
-        !borrow_key_at(call, call->space, place, row_key) || !row_key->len)
+    if (place >= borrow_keys_elsewhere(call, call->space))
+        return false;
+    if (!borrow_key_at(call, call->space, place, row_key)) {
+        find_next_places(call);
+        return false;
+    }
+    if (!row_key->len)
         return false;
     /* has this script or EXEC deleted it? */
     return overlay_get_borrowed(call->partition->overlay, CF_METADATA, *row_key, &value) !=

@@ -17,6 +17,8 @@ enum {
     SLOTS_BYTES = SLOT_COUNT / 8,
     ANSWER_BYTES = 1024 * 1024, /* names in an answer; the last name may exceed this */
     PAGE_GROWTH = 3,            /* a page has so many times as many names as all before it */
+    PLACES_AHEAD_MAX =
+        1023, /* places that are fetched at once, because a script may use them next */
 };
 
 /* A shard has fewer keys, and so the sum of all shards is no overflow. */
@@ -57,7 +59,13 @@ struct borrowed_space {
     uint32_t missing;     /* … answers that have not come */
     struct borrowed_shard *shards;
     struct table *places; /* 8 bytes of place → struct named_place; NULL: none */
-    bool is_scanned;      /* names were fetched page by page */
+    struct {
+        uint32_t used;      /* in this attempt, and … */
+        uint32_t used_then; /* … when the last place was missing; so many further ones … */
+        uint32_t ahead;     /* … were drawn then, and … */
+        uint32_t asked;     /* … so many of these were fetched */
+    } draws;                /* of RANDOMKEY */
+    bool is_scanned;        /* names were fetched page by page */
 };
 
 static struct borrowed_space *find_space(const struct borrow *borrow, const struct space *space)
@@ -240,7 +248,8 @@ bool borrow_all(struct call *call, struct space *space, enum lock_mode mode)
         return false;
     bool is_own = lock_take(locks, borrow->owner, prefix, mode);
     struct borrowed_space *all = open_space(borrow, space);
-    if (all->mode < mode)
+    bool is_asked = all->missing && all->asked >= mode; /* by a command before it */
+    if (all->mode < mode && !is_asked)
         ask_owners_for_all(call, all, mode);
     bool has_view = overlay_view(call->partition->overlay) != NULL;
     if (is_own && all->mode >= mode && has_view)
@@ -321,28 +330,60 @@ void borrow_names(struct call *call, const struct space *space, struct bytes row
     call_error(call, ERR_RETRY);
 }
 
-bool borrow_key_at(struct call *call, const struct space *space, uint64_t place,
-                   struct bytes *row_key)
+static const struct named_place *find_named(const struct borrowed_space *all, uint64_t place)
 {
-    const struct borrowed_space *all = find_space(call->borrow, space);
+    char question[8];
+    put_le64(question, place);
+    return all->places ? table_get(all->places, (struct bytes){question, sizeof question}) : NULL;
+}
+
+static void need_place(struct call *call, const struct borrowed_space *all, uint64_t place)
+{
     uint64_t local = place;
     char question[16];
-    put_le64(question, place);
-    const struct named_place *named =
-        all->places ? table_get(all->places, (struct bytes){question, sizeof place}) : NULL;
-    if (named) {
-        *row_key = (struct bytes){named->row_key, named->len};
-        return true;
-    }
     const struct borrowed_shard *shard = all->shards;
     for (; local >= shard->keys; shard = shard->next)
         local -= shard->keys;
     struct need need = need_about(call, all, NEED_PLACE, shard->slot);
+    put_le64(question, place);
     put_le64(question + 8, local);
     need.row = (struct bytes){question, sizeof question};
     borrow_need(call, &need);
+}
+
+bool borrow_key_at(struct call *call, const struct space *space, uint64_t place,
+                   struct bytes *row_key)
+{
+    struct borrowed_space *all = find_space(call->borrow, space);
+    const struct named_place *named = find_named(all, place);
+    if (named) {
+        all->draws.used++;
+        *row_key = (struct bytes){named->row_key, named->len};
+        return true;
+    }
+    need_place(call, all, place);
     call_error(call, ERR_RETRY);
     return false;
+}
+
+uint32_t borrow_draws_ahead(const struct call *call, const struct space *space)
+{
+    struct borrowed_space *all = find_space(call->borrow, space);
+    bool were_used = all->draws.used > all->draws.used_then + all->draws.asked / 2;
+    uint32_t more = 2 * all->draws.ahead + 1;
+    all->draws.ahead = !were_used ? 0 : more < PLACES_AHEAD_MAX ? more : PLACES_AHEAD_MAX;
+    all->draws.used_then = all->draws.used;
+    all->draws.asked = 0;
+    return all->draws.ahead;
+}
+
+void borrow_key_ahead(struct call *call, const struct space *space, uint64_t place)
+{
+    struct borrowed_space *all = find_space(call->borrow, space);
+    if (place >= borrow_keys_elsewhere(call, space) || find_named(all, place))
+        return;
+    all->draws.asked++;
+    need_place(call, all, place);
 }
 
 /* ---- answers: a shard can send rows of its own slots only, or the command would see false rows of other shards ---- */
@@ -474,9 +515,11 @@ bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct by
 
 void borrow_count_elsewhere(const struct borrow *borrow, struct partition *partition)
 {
-    for (struct borrowed_space *all = borrow->spaces; all; all = all->next)
+    for (struct borrowed_space *all = borrow->spaces; all; all = all->next) {
+        all->draws.used = 0;
         for (const struct borrowed_shard *shard = all->shards; shard; shard = shard->next)
             space_count_elsewhere(partition->spaces, all->space, (int64_t)shard->keys);
+    }
 }
 
 /* ---- foretelling ---- */

@@ -32,6 +32,12 @@ uint64_t borrow_keys_elsewhere(const struct call *call, const struct space *spac
  * requested and the command runs again. */
 bool borrow_key_at(struct call *call, const struct space *space, uint64_t place,
                    struct bytes *row_key);
+/* borrow_key_at has requested a place that was drawn at random, and the command runs again with the same numbers: the places of so many
+ * further draws are worth a request (borrow_key_ahead), because a script that draws many keys would run once for each. The more,
+ * the more of those of the last time it has used. */
+uint32_t borrow_draws_ahead(const struct call *call, const struct space *space);
+/* Requests the row at the place, unless it is here, or no shard has such a place. */
+void borrow_key_ahead(struct call *call, const struct space *space, uint64_t place);
 /* Calls on_run for each run of slots that one shard owns. */
 void borrow_each_run(const struct call *call,
                      void (*on_run)(void *owner, uint16_t first, uint16_t last), void *owner);

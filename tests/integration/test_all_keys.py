@@ -4,7 +4,7 @@
 import random
 import threading
 
-from support.cluster import Cluster, Oracle
+from support.cluster import Cluster, Oracle, metric
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.moves import wait_settled
 from support.resp import Connection, ReplyError
@@ -45,6 +45,11 @@ SCRIPTS = [
     ("return {redis.pcall('FLUSHDB', 'never').err, redis.pcall('SCAN', 'x').err, redis.pcall('KEYS').err}",),
     ("redis.call('SET', 'a', 1) redis.call('FLUSHALL') return redis.error_reply('MY error')",),
 ]
+
+
+def suspended(cluster):
+    """How often commands were rolled back to run again, at all shards."""
+    return sum(metric(backend.http('/metrics')[1], 'scree_backend_suspended_commands_total') for backend in cluster.backends)
 
 
 def play(client):
@@ -107,6 +112,10 @@ for i = 1, 30 do
 end
 return n"""
         check(client.get('EVAL', script, 0) > 15, 'random keys are random')
+        many = "for i = 1, 1000 do redis.call('RANDOMKEY') end return redis.call('DBSIZE')"
+        before = suspended(cluster)
+        check_equal(client.get('EVAL', many, 0), count)
+        check(suspended(cluster) - before < 40, 'a script that draws many keys runs again for few of them: %d times' % (suspended(cluster) - before))
         client.pipeline([['SET', '%0400d' % i, 1] for i in range(count)])
         for script in ("return redis.call('KEYS', '*')", "return redis.call('SCAN', 0, 'COUNT', 8000)"):
             reply = client.get('EVAL', script, 0)
