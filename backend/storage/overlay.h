@@ -249,7 +249,8 @@ size_t overlay_common_bytes(const struct overlay *overlay);
 bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes, unsigned percent);
 /* Values of BIG_VALUE_BYTES and more do not count above, unless the buffers have more of them than 64 times their configured size, and
  * BIG_BYTES_MAX at most: one client's value of 200 MB would stop all others until it is in the tables. Instead only those that bring such values wait: is there more than
- * `limit` of them in the open batch, or in both buffers while one is applied? */
+ * `limit` of them in the open batch, or in both buffers while one is applied? So do big requests while a buffer is applied that a
+ * command of very many rows has filled: else the memory of two such commands would be in the buffers. */
 enum { BIG_VALUE_BYTES = 1024 * 1024, BIG_BYTES_MAX = 512 * 1024 * 1024 };
 bool overlay_has_big(const struct overlay *overlay, size_t limit);
 /* Bytes of all buffers. */

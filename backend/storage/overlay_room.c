@@ -41,11 +41,18 @@ size_t overlay_common_bytes(const struct overlay *overlay)
            (are_big_few(overlay) ? overlay->active->big_bytes - batch->big_from : 0);
 }
 
+/* Does the immutable buffer have more than both buffers may have, because a command wrote very many rows? */
+static bool is_immutable_over(const struct overlay *overlay)
+{
+    return overlay->immutable &&
+           common_bytes(overlay, overlay->immutable) > WRITE_BUFFERS * overlay->buffer_bytes;
+}
+
 bool overlay_has_big(const struct overlay *overlay, size_t limit)
 {
     size_t open = overlay->active->big_bytes - overlay->batch->big_from;
     return (overlay_is_due(overlay) && open > limit) ||
-           (overlay->immutable && big_bytes(overlay) > limit);
+           (overlay->immutable && big_bytes(overlay) > limit) || is_immutable_over(overlay);
 }
 
 bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes, unsigned percent)

@@ -994,6 +994,30 @@ static void check_big_value(void)
     world_close(&world, false);
 }
 
+/* While the rows of a command that wrote very many are applied, big requests wait, and others do not. */
+static void check_many_rows(void)
+{
+    static char value[VALUE_BYTES];
+    struct world world;
+    char key[NAME_BYTES + 16] = NAME_HEAD;
+    world_open(&world, 1);
+    overlay_use_buffers(world.overlay, BUFFER_BYTES);
+    for (int i = 1; i < 4 * BUFFER_BYTES / VALUE_BYTES; i++) {
+        CHECK(!overlay_has_big(world.overlay, SIZE_MAX));
+        (void)snprintf(key + PREFIX, sizeof key - PREFIX, "%08d", i);
+        overlay_put(world.overlay, CF_DATA, (struct bytes){key, PREFIX + 8},
+                    (struct bytes){value, sizeof value});
+    }
+    put_and_commit(&world, 0);
+    CHECK(overlay_immutable(world.overlay));
+    CHECK(overlay_has_big(world.overlay, SIZE_MAX));
+    CHECK(!overlay_is_behind(world.overlay, 0, 100));
+    while (overlay_immutable(world.overlay))
+        step_apply(&world);
+    CHECK(!overlay_has_big(world.overlay, SIZE_MAX));
+    world_close(&world, false);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) {
@@ -1008,6 +1032,7 @@ int main(int argc, char **argv)
     check_memory(VALUE_BYTES / 4);
     check_memory(VALUE_BYTES / 10);
     check_big_value();
+    check_many_rows();
     check_passed();
     check_released();
     for (uint64_t seed = 1; seed <= seeds; seed++)
