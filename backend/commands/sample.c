@@ -123,19 +123,72 @@ static bool fetch(struct call *call, struct entry *entry, enum cf cf, struct sam
     return good;
 }
 
-/* A set of row numbers: open addressing, UINT64_MAX marks a free slot. */
+/* With fewer rows for each pick, a bit for each row takes less memory than the picks. */
+enum { DENSE_ROWS = 64 };
+
+/* A set of row numbers: a bit for each row, or open addressing, where UINT64_MAX marks a free slot. */
 struct numbers {
+    bool is_dense;
     uint64_t *slots;
-    uint64_t mask;
+    uint64_t count; /* of slots */
 };
 
+/* False: the call must end (replied). */
+static bool numbers_make(struct call *call, struct numbers *numbers, uint64_t size, uint64_t count)
+{
+    *numbers = (struct numbers){.is_dense = size / DENSE_ROWS < count, .count = 16};
+    while (!numbers->is_dense && numbers->count <= count * 2)
+        numbers->count *= 2;
+    if (numbers->is_dense)
+        numbers->count = size / 64 + 1;
+    numbers->slots = call_array(call, numbers->count, sizeof *numbers->slots);
+    if (numbers->slots)
+        memset(numbers->slots, numbers->is_dense ? 0 : 0xff,
+               numbers->count * sizeof *numbers->slots);
+    return numbers->slots != NULL;
+}
+
+/* False: the set has it. */
 static bool numbers_add(struct numbers *numbers, uint64_t number)
 {
-    uint64_t i = number * 0x9e3779b97f4a7c15ULL >> 20 & numbers->mask;
-    for (; numbers->slots[i] != UINT64_MAX; i = (i + 1) & numbers->mask)
+    uint64_t mask = numbers->count - 1;
+    uint64_t i = number * 0x9e3779b97f4a7c15ULL >> 20 & mask;
+    if (numbers->is_dense) {
+        uint64_t bit = 1ULL << number % 64;
+        bool is_new = !(numbers->slots[number / 64] & bit);
+        numbers->slots[number / 64] |= bit;
+        return is_new;
+    }
+    for (; numbers->slots[i] != UINT64_MAX; i = (i + 1) & mask)
         if (numbers->slots[i] == number)
             return false;
     numbers->slots[i] = number;
+    return true;
+}
+
+/* The numbers of a dense set, in ascending order. */
+static void numbers_list(const struct numbers *numbers, struct sample *picks)
+{
+    for (uint64_t i = 0; i < numbers->count; i++)
+        for (uint64_t bits = numbers->slots[i]; bits; bits &= bits - 1)
+            *picks++ = (struct sample){.row = i * 64 + (uint64_t)__builtin_ctzll(bits)};
+}
+
+/* Floyd's sampling: Bentley, "Programming pearls: a sample of brilliance", CACM 30(9), 1987. False: the call must end. */
+static bool draw(struct call *call, struct numbers *numbers, struct sample *picks, uint64_t size,
+                 uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (!call_goes_on(call, DRAW_WORK))
+            return false;
+        uint64_t last = size - count + i;
+        uint64_t row = call_random(call) % (last + 1);
+        if (!numbers_add(numbers, row)) {
+            row = last;
+            (void)numbers_add(numbers, row);
+        }
+        picks[i] = (struct sample){.row = row};
+    }
     return true;
 }
 
@@ -143,27 +196,16 @@ static bool numbers_add(struct numbers *numbers, uint64_t number)
 static struct sample *draw_rows(struct call *call, uint64_t size, uint64_t count)
 {
     struct sample *picks = call_array(call, count + 1, sizeof *picks);
-    struct numbers numbers = {.mask = 15};
+    struct numbers numbers;
     CHECK(count <= size);
-    while (numbers.mask < count * 2)
-        numbers.mask = numbers.mask * 2 + 1;
-    numbers.slots = call_array(call, numbers.mask + 1, sizeof *numbers.slots);
-    if (!picks || !numbers.slots)
+    if (!picks || !numbers_make(call, &numbers, size, count) ||
+        !draw(call, &numbers, picks, size, count))
         return NULL;
-    memset(numbers.slots, 0xff, (numbers.mask + 1) * sizeof *numbers.slots);
-    /* Floyd's sampling: Bentley, "Programming pearls: a sample of brilliance", CACM 30(9), 1987. */
-    for (uint64_t i = 0; i < count; i++) {
-        if (!call_goes_on(call, DRAW_WORK))
-            return NULL;
-        uint64_t last = size - count + i;
-        uint64_t row = call_random(call) % (last + 1);
-        if (!numbers_add(&numbers, row)) {
-            row = last;
-            (void)numbers_add(&numbers, row);
-        }
-        picks[i] = (struct sample){.row = row};
-    }
-    return sort_picks(call, picks, count, by_row) ? picks : NULL;
+    if (numbers.is_dense)
+        numbers_list(&numbers, picks);
+    else if (!sort_picks(call, picks, count, by_row))
+        return NULL;
+    return picks;
 }
 
 struct sample *sample_distinct(struct call *call, struct entry *entry, enum cf cf, uint64_t count)

@@ -41,17 +41,22 @@ static bool member_add(struct rank_edit *edit, struct bytes member, int64_t *add
     return rank_edit_add(edit, member);
 }
 
+/* Removes a member that the set has; false: the store failed. */
+static bool member_take(struct rank_edit *edit, struct bytes member)
+{
+    sub_delete(edit->call, edit->entry, CF_DATA, member);
+    edit->entry->meta.size--;
+    return rank_edit_remove(edit, member);
+}
+
 /* Removes the member if it exists; false: the store failed. */
 static bool member_remove(struct rank_edit *edit, struct bytes member, int64_t *removed)
 {
-    struct entry *entry = edit->entry;
-    int err = member_find(edit->call, entry, member);
+    int err = member_find(edit->call, edit->entry, member);
     if (err != OK)
         return err == ERR_NOT_FOUND;
-    sub_delete(edit->call, entry, CF_DATA, member);
-    entry->meta.size--;
     ++*removed;
-    return rank_edit_remove(edit, member);
+    return member_take(edit, member);
 }
 
 /* Saves a set from which `removed` members were removed, and notifies. */
@@ -217,20 +222,19 @@ void cmd_sscan(struct call *call)
 
 /* ---- random members ---- */
 
-/* Removes the chosen members and replies them. */
+/* Removes the chosen members, whose rows have just been read, and replies them. */
 static void pop_picks(struct call *call, struct entry *entry, const struct sample *picks,
                       uint64_t count)
 {
     struct rank_edit edit;
-    int64_t removed = 0;
     rank_edit_begin(&edit, call, entry, CF_DATA);
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count && !call->failed; i++) {
         reply_bulk(&call->reply, picks[i].sub);
-        if (!member_remove(&edit, picks[i].sub, &removed))
+        if (!member_take(&edit, picks[i].sub))
             return;
     }
     if (rank_edit_end(&edit))
-        taken(call, entry, removed, "spop");
+        taken(call, entry, (int64_t)count, "spop");
 }
 
 static void pop_all(struct call *call, struct entry *entry)
