@@ -248,8 +248,7 @@ static bool copy_chunk(struct call *call, struct entry *from, struct entry *to, 
     }
     if (!sub_iter_fini(&it))
         return false;
-    for (size_t i = 0; i < count; i++)
-        sub_put(call, to, cf, subs[i], values[i]);
+    sub_put_rows(call, to, cf, subs, values, count);
     if (count)
         *last = subs[count - 1];
     return count == COPY_CHUNK;

@@ -6,6 +6,7 @@
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
 #include "backend/session/reply_stream.h"
+#include "shared/byte_order.h"
 #include "shared/number.h"
 
 enum {
@@ -44,6 +45,24 @@ void list_push_end(struct call *call, struct entry *entry, enum list_end end, st
     uint64_t index = end == LIST_HEAD ? --entry->meta.head : entry->meta.tail++;
     sub_put(call, entry, CF_DATA, list_row(call, index), value);
     entry->meta.size++;
+}
+
+enum { PUSHED_AT_ONCE = 256 };
+
+void list_push_tails(struct call *call, struct entry *entry, const struct bytes *values,
+                     uint64_t count)
+{
+    char bits[PUSHED_AT_ONCE][sizeof(uint64_t)];
+    struct bytes rows[PUSHED_AT_ONCE];
+    for (uint64_t first = 0, n; first < count && !call->failed; first += n) {
+        n = count - first < PUSHED_AT_ONCE ? count - first : PUSHED_AT_ONCE;
+        for (uint64_t i = 0; i < n; i++) {
+            put_be64(bits[i], entry->meta.tail++);
+            rows[i] = (struct bytes){bits[i], sizeof bits[i]};
+        }
+        sub_put_rows(call, entry, CF_DATA, rows, values + first, n);
+    }
+    entry->meta.size += count;
 }
 
 void list_drop_rows(struct call *call, struct entry *entry, uint64_t first, uint64_t count)

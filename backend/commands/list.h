@@ -24,6 +24,9 @@ struct bytes list_row(struct call *call, uint64_t index);
 bool list_get(struct call *call, struct entry *entry, uint64_t index, struct bytes *value);
 /* Adds an element; the caller must call entry_save afterwards. */
 void list_push_end(struct call *call, struct entry *entry, enum list_end end, struct bytes value);
+/* Adds elements behind the last one, as long as the call goes on; the caller must call entry_save afterwards. */
+void list_push_tails(struct call *call, struct entry *entry, const struct bytes *values,
+                     uint64_t count);
 /* Removes `count` elements (<= size) at an end; the caller must call entry_save afterwards. */
 void list_cut(struct call *call, struct entry *entry, enum list_end end, uint64_t count);
 /* Deletes the rows first, first + 1 …; changes no metadata. */

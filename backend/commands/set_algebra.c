@@ -226,8 +226,7 @@ static void store_members(struct call *call, const struct members *members, cons
         return;
     }
     entry_create(call, &entry, TYPE_SET);
-    for (uint64_t i = 0; i < members->count && !call->failed; i++)
-        sub_put(call, &entry, CF_DATA, members->items[i], NOTHING);
+    sub_put_rows(call, &entry, CF_DATA, members->items, NULL, members->count);
     entry.meta.size = members->count;
     if (call->failed || !rank_build_of(call, &entry, CF_DATA, members->items, members->count))
         return;

@@ -376,8 +376,7 @@ static void result_store(struct call *call, struct sort *sort)
     reply_int(&call->reply, (int64_t)count);
     if (count) {
         entry_create(call, &entry, TYPE_LIST);
-        for (uint64_t i = 0; i < count && !call->failed; i++)
-            list_push_end(call, &entry, LIST_TAIL, texts[i]);
+        list_push_tails(call, &entry, texts, count);
         entry_save(call, &entry);
         call_changes(call, (int64_t)count - 1);
         notify(call, NOTIFY_LIST, "sortstore", *sort->store);

@@ -146,11 +146,27 @@ static int row_order(const void *a, const void *b, void *owner)
 
 bool zset_rows_sort(struct call *call, struct zset_rows *rows)
 {
-    uint64_t i = 1;
-    while (i < rows->count && row_order(&rows->row[i - 1], &rows->row[i], NULL) < 0)
-        i++;
-    return i >= rows->count ||
-           merge_sort(call->arena, rows->row, rows->count, sizeof *rows->row, row_order, NULL);
+    return merge_sort(call->arena, rows->row, rows->count, sizeof *rows->row, row_order, NULL);
+}
+
+enum { SCORES_AT_ONCE = 256 };
+
+/* As put_score for each row. */
+static void put_scores(struct call *call, struct entry *entry, const struct zset_row *rows,
+                       uint64_t count)
+{
+    struct bytes members[SCORES_AT_ONCE];
+    struct bytes scores[SCORES_AT_ONCE];
+    char bits[SCORES_AT_ONCE][sizeof(uint64_t)];
+    for (uint64_t first = 0; first < count && !call->failed; first += SCORES_AT_ONCE) {
+        uint64_t n = count - first < SCORES_AT_ONCE ? count - first : SCORES_AT_ONCE;
+        for (uint64_t i = 0; i < n; i++) {
+            members[i] = rows[first + i].member;
+            put_be64(bits[i], encode_score(rows[first + i].score));
+            scores[i] = (struct bytes){bits[i], sizeof bits[i]};
+        }
+        sub_put_rows(call, entry, CF_DATA, members, scores, n);
+    }
 }
 
 /* Puts the rows of a new sorted set, each column family in one go and the places in their order: rows that are written in order cost
@@ -160,14 +176,12 @@ static bool put_rows(struct call *call, struct entry *entry, struct zset_rows *r
     struct bytes *places = call_array(call, rows->count, sizeof *places);
     if (!places)
         return false;
-    for (uint64_t i = 0; i < rows->count && !call->failed; i++)
-        put_score(call, entry, rows->row[i].member, rows->row[i].score);
+    put_scores(call, entry, rows->row, rows->count);
     if (call->failed || !zset_rows_sort(call, rows))
         return false;
-    for (uint64_t i = 0; i < rows->count && !call->failed; i++) {
+    for (uint64_t i = 0; i < rows->count; i++)
         places[i] = zset_place(call, rows->row[i].score, rows->row[i].member);
-        sub_put(call, entry, CF_ZSET_SCORE, places[i], NOTHING);
-    }
+    sub_put_rows(call, entry, CF_ZSET_SCORE, places, NULL, rows->count);
     entry->meta.size = rows->count;
     return !call->failed && rank_build_of(call, entry, CF_ZSET_SCORE, places, rows->count);
 }

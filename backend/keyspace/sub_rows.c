@@ -13,6 +13,7 @@
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/field_expiry.h"
 #include "backend/keyspace/space.h"
+#include "shared/table.h"
 
 struct bytes entry_prefix(struct call *call, struct entry *entry)
 {
@@ -81,6 +82,43 @@ void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes su
     char room[SUB_KEY_ROOM];
     if (may_put_row(call, entry, value.len))
         overlay_put_own(call->partition->overlay, cf, sub_key_in(call, entry, sub, room), value);
+}
+
+enum { PUTS_AHEAD = 8 };
+
+/* A row that will be put soon. */
+struct awaited_row {
+    struct bytes key;
+    uint64_t hash;
+    char room[SUB_KEY_ROOM];
+};
+
+static void await_row(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
+                      struct awaited_row *row)
+{
+    row->key = sub_key_in(call, entry, sub, row->room);
+    row->hash = hash_bytes(row->key);
+    overlay_await_put(call->partition->overlay, cf, row->hash);
+}
+
+static void put_awaited(struct call *call, const struct entry *entry, enum cf cf,
+                        const struct awaited_row *row, struct bytes value)
+{
+    if (may_put_row(call, entry, value.len))
+        overlay_put_hashed(call->partition->overlay, cf, row->key, row->hash, value, NOTHING);
+}
+
+void sub_put_rows(struct call *call, struct entry *entry, enum cf cf, const struct bytes *subs,
+                  const struct bytes *values, size_t count)
+{
+    struct awaited_row rows[PUTS_AHEAD];
+    for (size_t i = 0; i < count + PUTS_AHEAD && !call->failed; i++) {
+        struct awaited_row *row = &rows[i % PUTS_AHEAD];
+        if (i >= PUTS_AHEAD && i - PUTS_AHEAD < count)
+            put_awaited(call, entry, cf, row, values ? values[i - PUTS_AHEAD] : NOTHING);
+        if (i < count)
+            await_row(call, entry, cf, subs[i], row);
+    }
 }
 
 void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub)

@@ -370,6 +370,11 @@ void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, u
         to->big_bytes += row->value.len;
 }
 
+void overlay_await_put(const struct overlay *overlay, enum cf cf, uint64_t key_hash)
+{
+    write_buffer_await(overlay_target(overlay), hash_row_of(cf, key_hash));
+}
+
 void overlay_put_own(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
 {
     overlay_put_hashed(overlay, cf, key, hash_bytes(key), value, (struct bytes){NULL, 0});

@@ -148,6 +148,13 @@ static inline uint64_t hash_row(enum cf cf, struct bytes key)
     return hash_row_of(cf, hash_bytes(key));
 }
 
+/* A row with this hash will be sought soon. */
+static inline void write_buffer_await(const struct write_buffer *buffer, uint64_t hash)
+{
+    if (buffer->index_cap)
+        __builtin_prefetch(&buffer->index[hash & (buffer->index_cap - 1)], 1);
+}
+
 /* The row of `key`; NULL: there is none. `hash`: of cf and key. */
 static inline struct row *write_buffer_find(const struct write_buffer *buffer, enum cf cf,
                                             struct bytes key, uint64_t hash)
