@@ -308,6 +308,8 @@ static void fold_row(struct overlay *overlay, const struct row *row)
 {
     enum cf cf = (enum cf)row->cf;
     struct bytes collection;
+    if (row->older && overlay_caches(overlay, cf))
+        row_cache_await(overlay->cache, row->older->hash);
     if (overlay_caches(overlay, cf))
         fold_cached(overlay, row);
     if (cf == CF_METADATA)

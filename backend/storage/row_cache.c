@@ -255,6 +255,11 @@ bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64
     return true;
 }
 
+void row_cache_await(const struct row_cache *cache, uint64_t hash)
+{
+    __builtin_prefetch(row_bucket(cache, hash), 1);
+}
+
 void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes value)
 {

@@ -25,6 +25,8 @@ void row_cache_free(struct row_cache *cache); /* NULL is allowed */
  * True and the value, borrowed until the next row_cache_release_borrowed. */
 bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes *value);
+/* A row with this hash is put or removed soon: until then the CPU fetches its bucket, which is seldom in the CPU's caches. */
+void row_cache_await(const struct row_cache *cache, uint64_t hash);
 /* Copies key and value; big rows are ignored. */
 void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes value);
