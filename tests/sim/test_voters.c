@@ -14,6 +14,9 @@
  * In some worlds the home of one copy then applies nothing for more than a thousand records, and the leader dies: the copy that has applied
  * all must lead.
  *
+ * When faults end, a copy must serve within 20 election timeouts, whatever its members, logs and disks have become. A run with few --steps looks
+ * at states early in the life of a group.
+ *
  * At the end of each world two of the three copies are lost at once. SCREE REPLICAS FORCE makes a group of the third one alone, whose
  * generation is higher.
  *
@@ -65,6 +68,7 @@ enum {
     SECOND_US = 1000000,
     SKEW_US = 25 * SECOND_US,
     DELAY_US = 25000,          /* more than that of any message, when nothing is wrong */
+    SERVED_US = 20 * E_US,     /* after the last fault */
     CALM_US = 600 * SECOND_US, /* a copy that could not fetch waits, and so does its leader */
     GONE_BACK_US = 30 * SECOND_US,
     HANGS_US = 40 * SECOND_US,
@@ -906,6 +910,19 @@ static void run_until_level(void)
     }
 }
 
+/* All copies are up or start soon, and all links work: no group is stuck, whatever its copies have and lack. */
+static void run_until_served(void)
+{
+    uint64_t end_us = sim_now_us() + SERVED_US;
+    while (!world.why[0] && world.has_founded && !leader()) {
+        turn();
+        if (sim_now_us() > end_us) {
+            show();
+            fail("no copy serves, %u timeouts after the last fault", SERVED_US / E_US);
+        }
+    }
+}
+
 static void end_world(void)
 {
     for (unsigned i = 0; i < HOSTS; i++)
@@ -946,6 +963,7 @@ static void heal(void)
         turn();
     sim_knobs()->slow_ppm = 0;
     world.batches = BATCHES_MAX;
+    run_until_served();
     run_until_level();
 }
 
