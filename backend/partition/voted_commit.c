@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* commit_log.append; commit thread. The replica outlives the batches. */
+/* commit_log.append; commit thread or the partition's. The replica outlives the batches. */
 static int append_voted(void *owner, struct bytes record, char *error, size_t size)
 {
     const struct partition *partition = owner;

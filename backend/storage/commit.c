@@ -6,7 +6,8 @@
  * is applied (apply.h).
  *
  * With a commit_log, log_batch gives the record to the log instead. Two things end the batch then, in any order: batch_done (the commit
- * thread does not read it any more) and commit_ended (it is committed).
+ * thread does not read it any more) and commit_ended (it is committed). A small batch is given to the log at once, on the partition's
+ * thread: the log writes it on threads of its own, and to wake the commit thread in between costs more than to encode it.
  *
  * When writing or applying fails, effects that are not durable are rolled back, and writes are refused until storage_recover
  * succeeds. Reads continue: durable rows are in the buffers and in the store. A partition that starts on a full disk begins like
@@ -30,6 +31,7 @@
 enum {
     BUFFER_AGE_MS = 10000,     /* age at which a buffer is applied, however small it is */
     APPLY_NOW_BYTES = 1 << 20, /* at most this many bytes are applied on the partition's thread */
+    SMALL_BYTES = 16 << 10,    /* a batch up to this size is encoded on it, if there is a log */
     SYNC_INTERVAL_MS = 1000,
     RETRY_INTERVAL_MS = 1000,
 };
@@ -187,8 +189,14 @@ static void batch_done(struct job *job)
         end_batch(commit);
 }
 
-/* The batch has got its header, and thereby its index. */
-static void submit(struct commit *commit, const struct batch *batch)
+static void run_at_once(struct job *job)
+{
+    job->work(job);
+    job->done(job);
+}
+
+/* The batch of so many bytes has got its header, and thereby its index. */
+static void submit(struct commit *commit, const struct batch *batch, size_t bytes)
 {
     commit->state = COMMIT_WRITING;
     commit->current.batch = batch;
@@ -203,7 +211,10 @@ static void submit(struct commit *commit, const struct batch *batch)
     commit->current.sync = commit->options.durability == DURABILITY_ALWAYS || commit->sync_is_due;
     if (batch) /* the open batch may still have to be synced: commit_sync_next */
         commit->sync_is_due = false;
-    worker_submit(commit->worker, &commit->job);
+    if (commit->current.has_log && bytes <= SMALL_BYTES)
+        run_at_once(&commit->job);
+    else
+        worker_submit(commit->worker, &commit->job);
 }
 
 /* The database was reopened: the rows of all durable batches are in the tables, or the disk was full again, and the buffer shows those
@@ -296,7 +307,7 @@ static void on_timer(void *owner)
     else if (commit->state == COMMIT_WRITING)
         commit->sync_is_due = true;
     else if (commit->unsynced)
-        submit(commit, NULL);
+        submit(commit, NULL, 0);
 }
 
 struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct storage *storage,
@@ -378,12 +389,13 @@ bool commit_turn_end(struct commit *commit)
         return false;
     commit->options.on_close(commit->options.owner);
     commit->current.ticket = overlay_ticket(commit->overlay);
+    size_t bytes = overlay_bytes(commit->overlay);
     const struct batch *batch = overlay_close_batch(commit->overlay);
     commit->fills_buffer = note_row(commit, loop_wall_ms(commit->loop));
     if (commit->fills_buffer)
         switch_buffers(commit);
     tell_age(commit);
-    submit(commit, batch);
+    submit(commit, batch, bytes);
     return true;
 }
 

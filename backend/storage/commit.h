@@ -10,8 +10,8 @@
  * because compaction delays RocksDB, backpressure accepts writes only as fast as rows are applied: all clients are
  * slowed by short pauses.
  *
- * With other copies that vote, a commit_log takes the place of the WAL: the commit thread encodes the batch and gives it to the log, which
- * writes it here and at the others at once. It is committed when most of them have it (commit_ended); a leader that is replaced before that
+ * With other copies that vote, a commit_log takes the place of the WAL: the commit thread (for a small batch the partition's) encodes the
+ * batch and gives it to the log, which writes it here and at the others at once. It is committed when most of them have it (commit_ended); a leader that is replaced before that
  * steps down (commit_step_down), and its successor decides about the batch.
  *
  *     FOLLOWING: the store is a copy that does not lead. Writes are refused; each committed record that another copy has sent is added
@@ -54,8 +54,8 @@ struct commit_options {
 
 /* The log of a group of copies. */
 struct commit_log {
-    /* Takes the record, with its numbers: index, term, and the index before as committed. Borrowed; called on the commit thread. OK, or an error
-     * and a one-line reason in error[size]: the record is not taken, and the batch is rolled back. */
+    /* Takes the record, with its numbers: index, term, and the index before as committed. Borrowed; called on the commit thread or
+     * the partition's. OK, or an error and a one-line reason in error[size]: the record is not taken, and the batch is rolled back. */
     int (*append)(void *owner, struct bytes record, char *error, size_t size);
     /* After an error: would the log take a record? As append. */
     int (*may_append)(void *owner, char *error, size_t size);
