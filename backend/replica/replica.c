@@ -205,6 +205,7 @@ static void obey_begin(struct replica *replica, const struct order *order)
         replica_log_keep_spare(replica->disk.log);
     replica->timing.core = timer_new(loop, replica_core_is_due, replica);
     replica->timing.tick = timer_new(loop, tick_replica, replica);
+    replica->timing.tell = timer_new(loop, replica_telling_is_due, replica);
     timer_start(replica->timing.tick, TICK_MS, TICK_MS);
     replica_group_begin(replica);
 }
@@ -258,6 +259,7 @@ static void end(struct replica *replica)
     replica_peers_free(replica->net.peers);
     timer_free(replica->timing.core);
     timer_free(replica->timing.tick);
+    timer_free(replica->timing.tell);
     replica->has_begun = false;
     replica->net.links = NULL;
     replica->net.peers = NULL;
@@ -409,18 +411,9 @@ void replica_serves(struct replica *replica, uint64_t term)
     post(order);
 }
 
-static void obey_applied(struct replica *replica, const struct order *order)
-{
-    replica->appended.applied = order->index;
-    if (replica->net.peers)
-        replica_peers_note_applied(replica->net.peers, order->index);
-}
-
 void replica_applied(struct replica *replica, uint64_t index)
 {
-    struct order *order = order_new(replica, obey_applied);
-    order->index = index;
-    post(order);
+    atomic_store(&replica->shown.applied, index);
 }
 
 bool replica_may_serve(const struct replica *replica, uint64_t now_us)

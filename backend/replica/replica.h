@@ -147,7 +147,7 @@ void replica_logged(struct replica *replica, uint64_t index, uint64_t term,
 void replica_append(struct replica *replica, struct bytes record);
 /* The partition has applied role->committed and serves in this term. */
 void replica_serves(struct replica *replica, uint64_t term);
-/* The data have all records up to the index. */
+/* The data have all records up to the index. An atomic store: other copies hear it with the next message. */
 void replica_applied(struct replica *replica, uint64_t index);
 /* The room of this copy's disk from now on, of which the other copies hear. */
 void replica_note_room(struct replica *replica, enum replica_room room);

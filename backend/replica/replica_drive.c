@@ -232,18 +232,6 @@ static void tell_role(struct replica *replica, const struct consensus_update *up
         replica_group_say(replica);
 }
 
-/* Home reads committed records from this copy's disk. */
-static void tell_committed(struct replica *replica)
-{
-    const struct consensus *core = &replica->core;
-    uint64_t index = core->committed < core->synced ? core->committed : core->synced;
-    if (index <= replica->told.committed)
-        return;
-    replica->told.committed = index;
-    atomic_store(&replica->shown.committed, index);
-    replica_note_committed(&replica->notes, index);
-}
-
 /* ---- steps ------------------------------------------------------------------------------------- */
 
 /* Nothing can overtake a group's only voter: another generation of the group closes it (replica_group_hear). */
@@ -269,7 +257,7 @@ static void obey(struct replica *replica, const struct consensus_update *update,
     change_members(replica, update, heard);
     put_messages(replica, update);
     send_messages(replica);
-    tell_committed(replica);
+    replica_tell_committed(replica);
     if (serves)
         atomic_store(&replica->shown.served_term, update->term);
     tell_role(replica, update);
@@ -593,6 +581,7 @@ static void start_peers(struct replica *replica)
         .own = &replica->appended.newest,
         .group = replica->group,
         .time = replica->options.time,
+        .applied = &replica->shown.applied,
         .id = replica->record.id,
         .on_heard = on_heard,
         .on_part = on_part,
@@ -602,7 +591,6 @@ static void start_peers(struct replica *replica)
     if (replica->net.must_free_peers)
         free_peers(replica);
     replica->net.peers = replica_peers_new(&options);
-    replica_peers_note_applied(replica->net.peers, replica->appended.applied);
 }
 
 void replica_drive_start(struct replica *replica, const struct consensus_start *start)
@@ -629,6 +617,7 @@ void replica_drive_stop(struct replica *replica)
     replica_append_drop(replica);
     if (!replica->has_core)
         return;
+    replica_tell_rest(replica);
     replica->has_core = false;
     replica->net.must_free_peers = true;
     timer_stop(replica->timing.core);

@@ -86,7 +86,7 @@ static struct replica_figure member_figure(const struct replica *replica,
     figure.is_log_unreadable =
         replica->net.peers && replica_peers_has_failed(replica->net.peers, member->id);
     if (is_own) {
-        figure.applied = replica->appended.applied;
+        figure.applied = atomic_load(&replica->shown.applied);
         figure.heard_us = clock_boot_us();
     }
     figure.lag_us =

@@ -402,7 +402,7 @@ static bool read_own_log(struct replica *replica, char *error, size_t size)
     case REPLICA_LOG_READ:
         replica->phase = record->group ? REPLICA_PHASE_FOLLOWING : REPLICA_PHASE_JOINING;
         if (record->group) /* others hear it also while no record comes */
-            replica->appended.applied = storage_committed(replica->options.storage);
+            atomic_store(&replica->shown.applied, storage_committed(replica->options.storage));
         return check_voters(replica, error, size);
     case REPLICA_LOG_UNFOUNDED:
         replica->phase = REPLICA_PHASE_NONE;

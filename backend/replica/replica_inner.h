@@ -3,6 +3,7 @@
  *
  *   replica.c         life, and what home says, as tasks
  *   replica_drive.c   events of the core, and its updates
+ *   replica_tell.c    how far the log is committed, for home
  *   replica_append.c  records of this leader
  *   replica_adopt.c   connections of other copies, from home
  *   replica_restarts.c  learners whose disks were set back
@@ -48,7 +49,8 @@ struct replica_self {
 /* What other threads read. */
 struct replica_shown {
     _Atomic uint64_t lease_us;  /* commands may be served until then */
-    _Atomic uint64_t committed; /* as home was told last, or is about to be */
+    _Atomic uint64_t committed; /* as home was told last, or will be told soon */
+    _Atomic uint64_t applied;   /* home's data have all records up to this one */
     /* 0: this copy does not serve; then `committed` may be about another leader's records */
     _Atomic uint64_t served_term;
     atomic_int phase;
@@ -60,7 +62,7 @@ struct replica_shown {
 
 struct replica_told {
     struct replica_role role; /* as home was told last */
-    uint64_t committed;       /* likewise */
+    uint64_t committed;       /* likewise; a copy that follows shows more at times */
 };
 
 /* The newest record of the members in the log, and the one before it, for a tail that is cut. */
@@ -92,9 +94,8 @@ struct replica_announced {
     uint64_t lost[MEMBERS_MAX]; /* ids of those that were not heard, or were lost; 0: none */
 };
 
-/* What home appends, and has applied. */
+/* What home appends. */
 struct replica_appended {
-    uint64_t applied; /* its data have all records up to this one */
     struct own_records newest;
     /* While leadership is handed over, the core takes no record. NULL: none. */
     struct own_record *waiting;
@@ -157,6 +158,8 @@ struct replica_net {
 struct replica_timing {
     struct timer *core; /* the next TICK */
     struct timer *tick;
+    struct timer *tell;        /* of a copy that follows: when home is told what is committed */
+    bool is_telling;           /* it runs */
     struct last_step turn_end; /* what must not be done inside an event */
 };
 
@@ -235,6 +238,15 @@ void replica_save_has_failed(void *owner, const char *reason);
 void replica_end_turn(struct last_step *step);
 /* timer_fn */
 void replica_core_is_due(void *owner);
+
+/* ---- replica_tell.c ---------------------------------------------------------------------------- */
+
+/* What is committed and durable here: at once, or soon. */
+void replica_tell_committed(struct replica *replica);
+/* At once what is left to tell. */
+void replica_tell_rest(struct replica *replica);
+/* timer_fn */
+void replica_telling_is_due(void *owner);
 
 /* ---- replica_append.c ---- */
 

@@ -24,7 +24,6 @@ struct replica_peers {
     struct replica_peers_options options;
     struct sender senders[REPLICA_ADDRESSES_MAX];
     struct list receivers;
-    uint64_t applied;
 };
 
 /* ---- senders ----------------------------------------------------------------------------------- */
@@ -52,12 +51,12 @@ static struct sender *sender_new(struct replica_peers *peers, uint64_t id, struc
                                                  .link = link,
                                                  .group = peers->options.group,
                                                  .time = peers->options.time,
+                                                 .applied = peers->options.applied,
                                                  .on_gone = peers->options.on_gone,
                                                  .owner = peers->options.owner};
     if (!sender)
         return NULL;
     *sender = (struct sender){id, link, replica_send_new(&options)};
-    replica_send_note_applied(sender->send, peers->applied);
     return sender;
 }
 
@@ -114,14 +113,6 @@ void replica_peers_down(struct replica_peers *peers, uint64_t id)
     struct sender *sender = find_sender(peers, id);
     if (sender)
         sender_free(sender);
-}
-
-void replica_peers_note_applied(struct replica_peers *peers, uint64_t applied)
-{
-    peers->applied = applied;
-    for (unsigned i = 0; i < REPLICA_ADDRESSES_MAX; i++)
-        if (peers->senders[i].id)
-            replica_send_note_applied(peers->senders[i].send, applied);
 }
 
 /* ---- receivers --------------------------------------------------------------------------------- */

@@ -22,8 +22,9 @@ struct replica_peers_options {
     const struct consensus *core;  /* likewise */
     const struct own_records *own; /* likewise */
     struct replica_group group;
-    const struct group_clock *time; /* replica_send_options */
-    uint64_t id;                    /* of this copy */
+    const struct group_clock *time;  /* replica_send_options */
+    const _Atomic uint64_t *applied; /* likewise */
+    uint64_t id;                     /* of this copy */
     void (*on_heard)(void *owner, const struct replica_heard *heard);
     void (*on_part)(void *owner, uint64_t from, uint64_t term);
     /* replica_send_options.on_gone: not to be handled at once */
@@ -46,8 +47,6 @@ bool replica_peers_has_failed(struct replica_peers *peers, uint64_t id);
 void replica_peers_drop(struct replica_peers *peers);
 /* The link to the copy broke. */
 void replica_peers_down(struct replica_peers *peers, uint64_t id);
-/* The data have all records up to `applied`. */
-void replica_peers_note_applied(struct replica_peers *peers, uint64_t applied);
 /* Takes a REPLICA_CORE or REPLICA_PART from the copy `from`; 0: it has not said which one it is, so the frame is dropped. */
 enum replica_received replica_peers_take(struct replica_peers *peers,
                                          const struct peer_incoming *incoming,

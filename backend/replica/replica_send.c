@@ -14,6 +14,7 @@
 #include "shared/out.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* So many unsent bytes of a connection are little. With more of them it reports when it has sent them (on_drain), with fewer it
@@ -41,10 +42,9 @@ struct replica_send {
     uint64_t begin, written, upto;  /* as drawn in the header */
     uint64_t half_index; /* the records up to here belong to the first half of the window */
     uint64_t half_bytes; /* of the records in the second half */
-    uint64_t applied;
-    bool is_due;      /* the offer's commit index and time were not sent yet */
-    bool was_refused; /* what was written after a refused APPEND is lost */
-    bool has_failed;  /* a record could not be read, which was logged */
+    bool is_due;         /* the offer's commit index and time were not sent yet */
+    bool was_refused;    /* what was written after a refused APPEND is lost */
+    bool has_failed;     /* a record could not be read, which was logged */
 };
 
 struct replica_send *replica_send_new(const struct replica_send_options *options)
@@ -96,11 +96,6 @@ bool replica_send_has_failed(const struct replica_send *send)
     return send->has_failed;
 }
 
-void replica_send_note_applied(struct replica_send *send, uint64_t applied)
-{
-    send->applied = applied;
-}
-
 /* ---- frames ------------------------------------------------------------------------------------ */
 
 static bool post_core(struct replica_send *send, const struct consensus_message *message,
@@ -110,7 +105,7 @@ static bool post_core(struct replica_send *send, const struct consensus_message 
     const struct replica_core core = {
         .group = send->options.group,
         .time_us = send->options.time ? group_clock_us(send->options.time) : 0,
-        .applied = send->applied,
+        .applied = send->options.applied ? atomic_load(send->options.applied) : 0,
         .message = *message,
         .records = records,
     };

@@ -34,6 +34,8 @@ struct replica_send_options {
     struct peer_link *link;        /* to the other copy */
     struct replica_group group;
     const struct group_clock *time; /* NULL: messages have none */
+    /* This copy's data have all records up to it; NULL: 0 is said. */
+    const _Atomic uint64_t *applied;
     /* The log has no record before `first` any more, and the other copy needs one: for CONSENSUS_TRIMMED with first - 1, later. Called
      * inside replica_send_turn and replica_send_message; `send` may not be freed. */
     void (*on_gone)(void *owner, uint64_t first);
@@ -53,5 +55,3 @@ void replica_send_refused(struct replica_send *send);
 void replica_send_drop(struct replica_send *send);
 /* Is a record that was offered in a segment that cannot be read? It is in the log, and tried again. */
 bool replica_send_has_failed(const struct replica_send *send);
-/* The data have all records up to `applied`: told with each message. */
-void replica_send_note_applied(struct replica_send *send, uint64_t applied);

@@ -86,6 +86,6 @@ void replica_behind_tick(struct replica *replica)
     const struct consensus *core = &replica->core;
     if (!replica->has_core)
         return;
-    bool is_behind = core->committed > replica->appended.applied + BEHIND_RECORDS;
+    bool is_behind = core->committed > atomic_load(&replica->shown.applied) + BEHIND_RECORDS;
     replica_report(replica, CONSENSUS_BEHIND, is_behind);
 }
