@@ -237,6 +237,15 @@ static void recover_tables(struct replica_apply *apply)
     apply->on_step(partition);
 }
 
+/* To read the counters of all slots takes a millisecond. */
+static void do_each_second(struct replica_apply *apply)
+{
+    if (commit_follow_is_broken(apply->partition->commit))
+        recover_tables(apply);
+    if (apply->has_counts)
+        show_counts(apply);
+}
+
 void replica_apply_tick(struct replica_apply *apply)
 {
     orphan_hold_tick(&apply->hold, loop_mono_ms(apply->partition->loop));
@@ -244,10 +253,8 @@ void replica_apply_tick(struct replica_apply *apply)
         drop_cursor(apply); /* a leader reads no records, and trims its log */
         return;
     }
-    if (++apply->ticks % TICKS_PER_SECOND == 0 && commit_follow_is_broken(apply->partition->commit))
-        recover_tables(apply);
-    if (apply->has_counts)
-        show_counts(apply);
+    if (++apply->ticks % TICKS_PER_SECOND == 0)
+        do_each_second(apply);
     plan_step(apply);
 }
 
