@@ -99,6 +99,7 @@ static void turn_end(struct loop *loop)
     again |= streams_bury(loop);
     linger_slim(loop);
     last_steps_run(loop);
+    streams_flush(loop); /* what a last step sends does not wait for an event */
     soon_timers_start(loop);
     if (again || !list_empty(&loop->telling))
         uv_idle_start(&loop->again, on_again);

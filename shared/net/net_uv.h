@@ -8,7 +8,7 @@
  *        ─► turn hooks, until none returns true                                            ─┘ there are new events
  *        ─► streams_flush: one writev per stream that has bytes
  *        ─► handshakes_run: a few steps of ready handshakes
- *        ─► last steps (loop_at_last)
+ *        ─► last steps (loop_at_last), and streams_flush of what they send
  *        ─► poll: waits, unless streams have new events, a handshake ran, a timer was started with 0 ms, or mail has come
  *
  * Everything after the callbacks runs in a uv_prepare, which libuv calls last before it polls. The memory of a handle

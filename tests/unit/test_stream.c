@@ -289,6 +289,29 @@ START_TEST(an_echo_returns_the_bytes_sent)
 }
 END_TEST
 
+static void send_at_last(struct last_step *step)
+{
+    (void)step;
+    send_text(&client, "late");
+}
+
+static void plan_step(void *owner)
+{
+    loop_at_last(loop, owner);
+}
+
+START_TEST(bytes_of_a_last_step_leave_before_the_loop_waits)
+{
+    struct last_step step = {.run = send_at_last};
+    struct timer *timer = timer_new(loop, plan_step, &step); /* the last event */
+    connect_both();
+    list_init(&step.link);
+    timer_start(timer, 1, 0);
+    ck_assert(await_bytes(&server, 4));
+    timer_free(timer);
+}
+END_TEST
+
 START_TEST(bytes_sent_before_the_connection_is_open_arrive)
 {
     dial(address);
@@ -1364,6 +1387,7 @@ END_TEST
 static void add_tests(TCase *tests)
 {
     tcase_add_test(tests, an_echo_returns_the_bytes_sent);
+    tcase_add_test(tests, bytes_of_a_last_step_leave_before_the_loop_waits);
     tcase_add_test(tests, bytes_sent_before_the_connection_is_open_arrive);
     tcase_add_test(tests, a_connection_opens_although_the_loop_was_busy_beyond_the_timeout);
     tcase_add_test(tests, ten_megabytes_go_both_ways_at_once);
@@ -1421,6 +1445,7 @@ static void add_tests(TCase *tests)
 static void add_process_tests(TCase *tests)
 {
     tcase_add_test(tests, an_echo_returns_the_bytes_sent);
+    tcase_add_test(tests, bytes_of_a_last_step_leave_before_the_loop_waits);
     tcase_add_test(tests, bytes_sent_before_the_connection_is_open_arrive);
     tcase_add_test(tests, a_connection_opens_although_the_loop_was_busy_beyond_the_timeout);
     tcase_add_test(tests, ten_megabytes_go_both_ways_at_once);
