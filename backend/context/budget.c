@@ -154,7 +154,7 @@ void budget_measure(struct call_budget *budget)
         return;
     struct budget_limits own = own_limits(budget->call);
     uint64_t limit_ms = lower(snapshot->config.command_time_limit_ms, own.time_ms);
-    uint64_t slow_ms = (uint64_t)config_snapshot_number(snapshot, "busy-reply-threshold");
+    uint64_t slow_ms = (uint64_t)snapshot->busy_reply_ms;
     budget->is_measured = true;
     budget->id = ++partition->running.long_calls;
     budget->memory_max = lower(snapshot->memory.command, own.memory);

@@ -80,6 +80,7 @@ void config_snapshot_derive(struct config_snapshot *snapshot)
     CHECK(notify_parse(bytes_of(text_of(snapshot, parameter_find(BYTES("notify-keyspace-events")))),
                        &snapshot->notify_classes));
     snapshot->latency_threshold_ms = config_snapshot_number(snapshot, "latency-monitor-threshold");
+    snapshot->busy_reply_ms = config_snapshot_number(snapshot, "busy-reply-threshold");
     snapshot->stream_node_entries = config_snapshot_number(snapshot, "stream-node-max-entries");
     snapshot->stream_node_bytes = config_snapshot_number(snapshot, "stream-node-max-bytes");
     snapshot->maxmemory = config_snapshot_number(snapshot, "maxmemory");

@@ -42,6 +42,7 @@ struct config_snapshot {
     struct output_limit output_limits[OUTPUT_CLASSES];
     int64_t tracking_keys_max;    /* 0: no limit */
     int64_t latency_threshold_ms; /* 0: off */
+    int64_t busy_reply_ms;        /* busy-reply-threshold */
     int64_t stream_node_entries;  /* 0: no limit */
     int64_t stream_node_bytes;
     int64_t maxmemory; /* 0: no limit */

@@ -122,7 +122,7 @@ static void begin_run(struct script_run *run)
 {
     struct partition *partition = run->call->partition;
     const struct config_snapshot *settings = partition->snapshot;
-    uint64_t slow_ms = (uint64_t)config_snapshot_number(settings, "busy-reply-threshold");
+    uint64_t slow_ms = (uint64_t)settings->busy_reply_ms;
     run->resp = 2;
     run->slot = cluster_slot(run->call);
     run->started_us = clock_mono_us();
