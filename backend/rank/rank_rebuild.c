@@ -118,6 +118,15 @@ static struct draft *draft_find(const struct rank_rebuild *rebuild, struct bytes
     return NULL;
 }
 
+/* The walk does not know the type of a collection whose tree it finds, so it begins the draft with any column family. */
+static void draft_count_in(struct draft *draft, enum cf cf)
+{
+    if (draft->cf == cf)
+        return;
+    draft->cf = cf;
+    draft_reset(draft, draft->stamp);
+}
+
 /* NULL: there are too many. */
 static struct draft *draft_new(struct rank_rebuild *rebuild, struct bytes prefix, enum cf cf,
                                uint64_t version)
@@ -243,6 +252,7 @@ static struct draft *draft_for(struct call *call, struct entry *entry, enum cf c
         return draft_new(rebuild, prefix, cf, entry->meta.version);
     if (draft->stamp != stamp)
         draft_reset(draft, stamp);
+    draft_count_in(draft, cf);
     return draft;
 }
 
@@ -365,7 +375,7 @@ static bool draft_step(struct call *call, struct draft *draft)
         return false;
     if (!entry.exists || entry.meta.version != owner.version)
         return true;
-    draft->cf = counted_by(entry.meta.type);
+    draft_count_in(draft, counted_by(entry.meta.type));
     if (!rank_is_stale(call, &entry, &is_stale))
         return false;
     return !is_stale || draft_continue(call, &entry, draft);

@@ -13,6 +13,7 @@
 #include "backend/rank/rank_cache.h"
 #include "backend/rank/rank_rebuild.h"
 #include "backend/session/internal_call.h"
+#include "backend/storage/partition_store.h"
 #include "shared/check.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_partition.h"
@@ -36,12 +37,14 @@ static struct sim_partition world;
 static uint32_t model[MODEL_MAX]; /* sorted numbers; row_of makes their rows */
 static size_t model_count;
 static uint64_t highest; /* highest tree so far */
+static enum type key_type;
 static uint64_t rebuilt; /* trees of older programs that were replaced */
 
 static void world_begin(uint64_t seed)
 {
     static const uint64_t CACHE_BYTES[] = {0, 8 * 1024, 32 * 1024 * 1024};
     model_count = 0;
+    key_type = TYPE_SET;
     sim_partition_init(&world, seed);
     world.config.store_rank_cache_bytes = CACHE_BYTES[seed % 3];
     world.config.partitions = 1;
@@ -110,9 +113,9 @@ static void call_begin(struct call *call, struct entry *entry)
 {
     internal_call_begin(world.partition, call);
     call->space = space_open(world.partition->spaces, BYTES(""), 0);
-    CHECK(keyspace_open_type(call, BYTES("k"), TYPE_SET, OPEN_WRITE, entry));
+    CHECK(keyspace_open_type(call, BYTES("k"), key_type, OPEN_WRITE, entry));
     if (!entry->exists)
-        entry_create(call, entry, TYPE_SET);
+        entry_create(call, entry, key_type);
 }
 
 /* ---- changes ---- */
@@ -426,6 +429,54 @@ static void compare_equal_versions(void)
     internal_call_end(world.partition, &call);
 }
 
+/* Rows of members come before those of scores, so an order of members instead of scores makes each rank the last one. */
+static void fill_sorted_set(uint32_t members)
+{
+    struct call call;
+    struct entry entry;
+    char text[32];
+    call_begin(&call, &entry);
+    for (uint32_t i = 0; i < members; i++) {
+        struct bytes row = row_of(i * 3, text);
+        sub_put(&call, &entry, CF_ZSET_SCORE, row, BYTES(""));
+        sub_put(&call, &entry, CF_DATA, (struct bytes){row.data + 1, row.len - 1}, BYTES(""));
+        entry.meta.size++;
+    }
+    CHECK(rank_build(&call, &entry, CF_ZSET_SCORE));
+    entry_save(&call, &entry);
+    internal_call_end(world.partition, &call);
+}
+
+/* As the first start with a store of an older program. */
+static void start_unwalked(void)
+{
+    overlay_delete(world.partition->overlay, CF_SYSTEM, BYTES(SYSTEM_RANKS));
+    CHECK(sim_run_until(is_committed, NULL, STEPS_MAX));
+    sim_partition_crash(&world);
+}
+
+static void test_ranks_of_a_sorted_set_whose_tree_was_just_found_stale(void)
+{
+    struct call call;
+    struct entry entry;
+    char text[32];
+    uint64_t rank = 0;
+    world_begin(1);
+    key_type = TYPE_ZSET;
+    fill_sorted_set(4 * RANK_LEAF_MAX);
+    make_stale();
+    start_unwalked();
+    while (!rank_rebuild_figures(world.partition->caches.rebuild).checked)
+        rebuild_cycle();
+    for (uint32_t i = 0; i < 4 * RANK_LEAF_MAX; i += 50) {
+        call_begin(&call, &entry);
+        CHECK(rank_of(&call, &entry, CF_ZSET_SCORE, row_of(i * 3, text), &rank));
+        CHECK(rank == i);
+        internal_call_end(world.partition, &call);
+    }
+    world_end();
+}
+
 static void run_seed(uint64_t seed)
 {
     bool rising = true;
@@ -467,6 +518,7 @@ static void run_seed(uint64_t seed)
 
 int main(int argc, char **argv)
 {
+    test_ranks_of_a_sorted_set_whose_tree_was_just_found_stale();
     int code = sim_run_seeds(argc, argv, sized(SEEDS), run_seed);
     CHECK(argc > 1 || (highest >= 3 && rebuilt > 0));
     return code;
