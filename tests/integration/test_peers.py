@@ -89,8 +89,8 @@ def shard_metric(cluster, index, name, shard):
     return int(text.split('\nscree_backend_peer_%s{shard="%s"} ' % (name, shard))[1].split('\n')[0])
 
 
-def greeting_of(shard='x', run_id='f' * 40, generation=0, term=0):
-    words = b''.join(bytes([len(word)]) + word.encode() for word in (run_id, shard, '127.0.0.1:1', '0.1.0'))
+def greeting_of(shard='x', run_id='f' * 40, generation=0, term=0, address='127.0.0.1:1'):
+    words = b''.join(bytes([len(word)]) + word.encode() for word in (run_id, shard, address, '0.1.0'))
     return b'\1' + struct.pack('<QQQ', 1, 2, 3) + words + struct.pack('<HHBQIQ', 0, 0, 0, 0, generation, term)
 
 
@@ -261,7 +261,12 @@ def _(run):
         sock.sendall(frame(ECHO, 10, b'\0\0\0\0old'))
         check(is_closed(sock), 'a request that may have come before was run')
         sock.close()
-        with connect_as_peer(cluster, 0, 'b1p0', generation=(1 << 32) - 1, term=(1 << 64) - 1):
+        highest = {'generation': (1 << 32) - 1, 'term': (1 << 64) - 1}
+        with cluster.partition(0) as stranger:
+            check_equal(stranger.get('SCREE', 'AUTH', cluster.secret), b'OK')
+            check('does not have the address' in str(stranger.get('SCREE', 'PEER', PEER_PROTOCOL, 'b0p0', greeting_of('b1p0', **highest))),
+                  'an address that the map does not have leads a shard')
+        with connect_as_peer(cluster, 0, 'b1p0', address='%s:%d' % cluster.backends[1].addresses[0], **highest):
             wait_for(lambda: cluster.peers(0)[0]['peers_incoming'] == '3', 'the impostor to be connected')
         wait_for(lambda: cluster.peers(0)[0]['peers_incoming'] == '2', 'the closed connections to be forgotten')
         cluster.wait_linked()
