@@ -255,11 +255,20 @@ static void stop_waiting_for_leader(struct partition *partition)
         partition_resume(partition);
 }
 
+/* A copy that goes on in its group needs to know which of its records the group has: it has written none by itself. One that has left the
+ * group takes no more records. */
+static bool may_step_down(const struct partition *partition, enum replica_phase phase)
+{
+    bool has_left = phase == REPLICA_PHASE_OVERTAKEN || phase == REPLICA_PHASE_LOST;
+    return has_left ||
+           (partition->copies.leadership->has_votes && !commit_is_writing(partition->commit));
+}
+
 /* The partition's own term is the one of its open batch: a batch of another term would be made of rows that were read in this one. */
-static void lose_leadership(struct partition *partition)
+static void lose_leadership(struct partition *partition, enum replica_phase phase)
 {
     struct leadership *leadership = partition->copies.leadership;
-    if (!leadership->has_votes || commit_is_writing(partition->commit))
+    if (!may_step_down(partition, phase))
         leadership_end_process(partition, "this copy has another role now");
     log_event(LOG_WARN, "leadership_given_up", "partition=%u term=%" PRIu64 " batches=%" PRIu64,
               partition->index, partition->copies.term, storage_committed(partition->storage));
@@ -280,7 +289,7 @@ void leadership_role(void *owner, const struct replica_role *role)
         return;
     if (!partition->copies.is_closed &&
         (role->phase != REPLICA_PHASE_SERVING || role->term != partition->copies.term))
-        lose_leadership(partition);
+        lose_leadership(partition, role->phase);
     leadership->role = *role;
     leadership->must_take_over = is_written_here;
     partition->copies.term = role->term;

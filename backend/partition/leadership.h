@@ -12,8 +12,8 @@
  * There are no links to other shards, no transactions over shards and no moves of slots: their rows are read when the partition begins to
  * serve. So nothing is written but by the leader.
  *
- * In a group with one voter, records are committed as soon as this copy has them on its disk, and nothing can take its role from it but a
- * fault: that ends the process. In a group that votes (leadership_use_votes), a leader serves as long as its lease lasts
+ * In a group with one voter, records are committed as soon as this copy has them on its disk, and the partition serves until survivors were
+ * made a group of their own. Only a fault can take its role from it otherwise: that ends the process. In a group that votes (leadership_use_votes), a leader serves as long as its lease lasts
  * (partition_lease_is_over): then requests wait, at most WAITS_MS, until it has a lease again, or another role. A lease
  * is good for one term only: the one in which the partition called replica_serves. So if this copy loses its role and is elected again
  * while a long command runs, the command gets no lease from the new term.

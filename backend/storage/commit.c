@@ -185,6 +185,8 @@ static void batch_done(struct job *job)
     struct commit *commit = container_of(job, struct commit, job);
     struct commit_job *current = &commit->current;
     current->is_running = false;
+    if (current->is_given_up)
+        return;
     if (!current->has_log || current->is_committed || current->result != OK)
         end_batch(commit);
 }
@@ -431,18 +433,20 @@ void commit_ended(struct commit *commit, uint64_t index)
         end_batch(commit);
 }
 
-/* The commit thread reads the batch for a moment. */
-static void wait_for_thread(struct commit *commit)
+/* The commit thread reads the batch for a moment, or writes it to the WAL, and then it is in doubt. */
+static void give_up_batch(struct commit *commit)
 {
     if (!commit->current.is_running)
         return;
+    commit->current.is_given_up = !commit->current.has_log;
     worker_free(commit->worker);
     commit->worker = worker_new(commit->loop, "commit");
+    commit->current.is_given_up = false;
 }
 
 uint64_t commit_step_down(struct commit *commit)
 {
-    wait_for_thread(commit);
+    give_up_batch(commit);
     uint64_t ticket = commit->state == COMMIT_WRITING ? commit->current.ticket : 0;
     overlay_discard(commit->overlay);
     if (commit->fills_buffer)

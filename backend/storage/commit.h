@@ -80,8 +80,8 @@ bool commit_went_through_log(const struct commit *commit);
  * runs. */
 void commit_ended(struct commit *commit, uint64_t index);
 /* Another copy leads, or none: the open batch and the one in flight are rolled back without on_commit, and the store follows
- * (commit_set_following). Returns the ticket of the batch in flight, which the next leader may have committed; 0: there was none. Not
- * while a command runs. */
+ * (commit_set_following). Returns the ticket of the batch in flight, which the next leader may have committed; 0: there was none. Waits
+ * for the disk if the batch does not go through a log. Not while a command runs. */
 uint64_t commit_step_down(struct commit *commit);
 /* From now on the store follows another copy, or ends following and takes writes (unless the disk was full at the start). No batch is in
  * flight, and the open one is empty. While it follows: commit_is_failed, with commit_error ERR_READONLY; there is neither a retry nor a
@@ -91,7 +91,7 @@ void commit_set_following(struct commit *commit, bool is_following);
  * on, until it is committed or given up, writes are refused (commit_is_failed), so that the open batch does not grow. */
 bool commit_watch_log(struct commit *commit);
 bool commit_is_stalled(const struct commit *commit);
-/* Does the commit thread write a batch to the WAL? Then commit_step_down would have to wait for the disk. */
+/* Does the commit thread write a batch to the WAL itself? */
 bool commit_is_writing(const struct commit *commit);
 /* While it follows: adds the committed record with this index, which is durable here and follows the last committed one, and commits it.
  * Not while commit_is_full. OK, or the error with which applying failed before, or ERR_STORE: the record cannot be read; commit_is_failed

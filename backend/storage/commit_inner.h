@@ -26,6 +26,7 @@ struct commit_job {
     bool has_log;       /* the batch goes through commit_log; its index is set before */
     bool is_running;    /* on the commit thread */
     bool is_committed;  /* by the log */
+    bool is_given_up;   /* the store steps down: its end is not reported */
     bool is_stalled;    /* commit_watch_log */
     uint64_t term;      /* with a log */
     /* ticket of the last batch that was logged; any thread may read it */

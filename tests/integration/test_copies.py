@@ -14,7 +14,7 @@ from support.cluster import Cluster, binary, metric
 from support.copies import Copies, ThreeShards, TwoShards, fields
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.other_version import PEER_PROTOCOL
-from support.resp import ReplyError, value
+from support.resp import Connection, ReplyError, value
 
 suite = Suite(__doc__)
 KEYS = sized(2000, long=200000)
@@ -199,6 +199,49 @@ def _(run):
             shutil.rmtree(copies.backends[index].data)
             copies.backends[index].start()
         check_equal_copies(copies, 'later')
+
+
+class TwoOfProcess(Copies):
+    """Shards a and b, each with a copy in each of two processes; clients connect to the partitions themselves."""
+
+    def __init__(self):
+        super().__init__(copies=2, partitions=2, proxies=0)
+
+    def shards_text(self, slots=None):
+        self.epoch += 1
+        text = '[map]\nepoch = %d\n' % self.epoch
+        for partition, name, half in ((0, 'a', '0-8191'), (1, 'b', '8192-16383')):
+            addresses = ' '.join('%s:%d' % self.backends[i].addresses[partition][:2] for i in self.order)
+            text += '[shard %s]\nslots = %s\naddress = %s\n' % (name, half, addresses)
+        return text
+
+
+@suite.case('another copy is forced while the leader stands still: the old leader steps down, and the other partition of its process goes on')
+def _(run):
+    with TwoOfProcess() as copies:
+        old = copies.backends[0]
+        with Connection(old.addresses[1]) as other:
+            low, high = key_between(other, 0, 8191), key_between(other, 8192, 16383)
+            wait_for(lambda: other.get('SET', high, '1') == b'OK', 'shard b to serve', pause=0.05)
+        with copies.leader() as leader:
+            check_equal(leader.get('SET', low, '1'), b'OK')
+        copies.wait_follows(1)
+        with copies.leader() as writer, copies.leader() as waiter, Connection(old.addresses[1]) as other:
+            waiter.send('BLPOP', '{%s}list' % low, 0)
+            check_equal(writer.get('SET', low, '2'), b'OK')
+            old.pause()
+            copies.force_unmapped(1)
+            writer.send('SET', low, '3')  # it may run before the old leader hears of the new one
+            old.resume()
+            value(writer.read())
+            copies.wait_phase(0, 'overtaken')
+            check(isinstance(writer.get('GET', low), ReplyError), 'the old leader serves')
+            check('UNBLOCKED' in str(value(waiter.read())), 'a command that waits at the old leader')
+            check_equal([other.get('SET', high, '2'), other.get('GET', high)], [b'OK', b'2'])
+        check(b'leadership_given_up' in old.log() and b'leadership_lost' not in old.log(), 'the log of the old leader')
+        with copies.copy(1) as leader:
+            check(leader.get('GET', low) in (b'1', b'2'), 'what the copy had')
+            check_equal(leader.get('SET', low, '4'), b'OK')
 
 
 def damage_log(backend):
