@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Three shards with three copies each that vote, while copies are killed, frozen and restarted, their clocks jump, and what they send to
-each other is lost, also one way only: what clients saw is strictly serializable, and nothing that was acknowledged is lost.
+"""Three shards with three copies each that vote, while copies are killed, frozen and restarted, their clocks jump, their disks hang, fail or lose power,
+and what they send to each other is lost, also one way only: what clients saw is strictly serializable, and nothing that was acknowledged is lost.
 
     test_voter_histories.py [--long MINUTES] [--seed S] [--moves SECONDS]
 
@@ -20,7 +20,7 @@ from support.appenders import Appending
 from support.counters import Counting, Step, wrong_steps
 from support.harness import Skip, Suite, check, check_equal, sized
 from support.moves import Mover, wait_settled
-from support.outages import CUTS, CUTS_ONE_WAY, OF_PROGRAMS, SHARDS, Outages, VoterShards
+from support.outages import CUTS, CUTS_ONE_WAY, OF_DISKS, OF_PROGRAMS, SHARDS, Outages, VoterShards
 from support.sellers import TicketSales
 from support.spaces import enter_node
 from support.tellers import Bank
@@ -59,7 +59,7 @@ def play_round(run, cluster, number):
     try:
         with outages, mover:
             outages.wait_served()
-            for possible in (CUTS_ONE_WAY, CUTS, OF_PROGRAMS) * (4 if run.options.long else 1):
+            for possible in (CUTS_ONE_WAY, CUTS, OF_PROGRAMS, OF_DISKS) * (4 if run.options.long else 1):
                 outages.strike(possible)
     finally:
         outages.report()

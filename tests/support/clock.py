@@ -22,7 +22,8 @@ class SkewedClock:
                             os.path.join(TESTS, 'support/skewed_clock.c')], check=True)
         self.path = os.path.join(folder, 'clock-' + backend.name)
         self.set(ahead_s)
-        backend.extra_env.update({'LD_PRELOAD': library, 'CLOCK_CONTROL': self.path,
+        libraries = [backend.extra_env['LD_PRELOAD']] if 'LD_PRELOAD' in backend.extra_env else []
+        backend.extra_env.update({'LD_PRELOAD': ' '.join(libraries + [library]), 'CLOCK_CONTROL': self.path,
                                   'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1'})
 
     def set(self, ahead_s):

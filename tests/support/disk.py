@@ -40,11 +40,13 @@ def put_zeros(path, ranges, rng):
 class FaultyDisk:
     """The disk of one backend; faulty_disk.c intercepts the program's system calls."""
 
-    def __init__(self):
+    def __init__(self, like=None):
+        """`like`: another one, which lives as long, so that the library is compiled once."""
         self.folder = tempfile.mkdtemp(prefix='scree-disk-')
-        self.library = os.path.join(self.folder, 'faulty_disk.so')
-        subprocess.run(['cc', '-D_GNU_SOURCE', '-std=gnu11', '-O1', '-shared', '-fPIC', '-o', self.library,
-                        os.path.join(TESTS, 'support/faulty_disk.c'), '-ldl'], check=True)
+        self.library = like.library if like else os.path.join(self.folder, 'faulty_disk.so')
+        if not like:
+            subprocess.run(['cc', '-D_GNU_SOURCE', '-std=gnu11', '-O1', '-shared', '-fPIC', '-o', self.library,
+                            os.path.join(TESTS, 'support/faulty_disk.c'), '-ldl'], check=True)
         self.log = os.path.join(self.folder, 'syncs')
         self.page_path = os.path.join(self.folder, 'control')
         with open(self.page_path, 'wb') as file:

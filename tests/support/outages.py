@@ -9,16 +9,20 @@
     part      a copy of a shard and the others of it do not reach each other; all else does
     isolate   a copy reaches no other backend and no proxy
     silence   a copy hears all, and nothing that it sends arrives
+    hang      a disk takes nothing                         power     kill -9, and what was not synced is lost
+    spoil     writes and syncs of a disk fail: one, or all, with EIO or ENOSPC; a process that ends is started again
 
 Clients reach proxies and copies at all times.
 """
 
+import errno
 import time
 
 from support import harness
 from support.clock import SkewedClock
 from support.cluster import Cluster, even_slots, with_option
 from support.copies import TwoShards
+from support.disk import SYNC_LOG, SYNC_OTHER, WRITE_LOG, WRITE_OTHER, FaultyDisk
 from support.harness import check_equal, wait_for
 from support.resp import Closed, Connection
 from support.spaces import Space
@@ -27,10 +31,12 @@ from support.turmoil import Turmoil
 SHARDS, COPIES = 3, 3
 PASSWORD = 'of-the-copies'
 CUTS_ONE_WAY, CUTS = ('deafen', 'silence'), ('part', 'isolate')
+OF_DISKS = ('hang', 'spoil', 'spoil', 'power')
 OF_PROGRAMS = ('kill', 'kill', 'kill', 'freeze', 'freeze', 'clock', 'reboot')
 JUMP_S = 3  # less than the tests of expiry excuse
 MOST_UPTIME_S = 30 * 86400
-TIMES_S = (0.3, 1.5, 4)  # of a fault of the network
+TIMES_S = (0.3, 1.5, 4)  # of a fault of the network, or of a disk
+OF_LOG, OF_ALL = WRITE_LOG | SYNC_LOG, WRITE_LOG | SYNC_LOG | WRITE_OTHER | SYNC_OTHER
 
 
 class VoterShards(TwoShards):
@@ -46,7 +52,15 @@ class VoterShards(TwoShards):
         super().__init__(orders=[[shard * COPIES + i for i in range(COPIES)] for shard in range(shards)], replicas='voters', proxies=proxies,
                          backend_options=options, proxy_options=proxy_options)
         self.slots = even_slots(shards)
+        self.disks = [] if is_plain else self.make_disks()
         self.clocks = [] if is_plain else [SkewedClock(backend) for backend in self.backends]
+
+    def make_disks(self):
+        disks = []
+        for backend in self.backends:
+            disks.append(FaultyDisk(disks[0] if disks else None))
+            disks[-1].use(backend)
+        return disks
 
     def place(self):
         self.spaces.append(Space(len(self.spaces) + 2))  # in the order of programs: backends, proxies
@@ -56,6 +70,8 @@ class VoterShards(TwoShards):
         try:
             return super().__exit__(*error)
         finally:
+            for disk in self.disks:
+                disk.__exit__()
             for space in self.spaces:
                 space.remove()
 
@@ -97,7 +113,7 @@ class VoterShards(TwoShards):
 class Outages(Turmoil):
     def __init__(self, run, cluster, clients):
         super().__init__(run, cluster, clients)
-        self.possible = CUTS_ONE_WAY + CUTS + OF_PROGRAMS
+        self.possible = CUTS_ONE_WAY + CUTS + OF_PROGRAMS + OF_DISKS
         self.faults = dict.fromkeys(self.possible, 0)
 
     def victims_of(self, fault):
@@ -129,6 +145,33 @@ class Outages(Turmoil):
 
     def silence(self, victims):
         self.lose([(victim, other) for victim in victims for other in self.others(victim)])
+
+    def disks(self, victims):
+        return [self.cluster.disks[victim.index] for victim in victims]
+
+    def hang(self, victims):
+        for disk in self.disks(victims):
+            disk.hold_syncs()
+        time.sleep(self.rng.choice(TIMES_S))
+        for disk in self.disks(victims):
+            disk.hold_syncs(False)
+
+    def spoil(self, victims):
+        for disk in self.disks(victims):
+            disk.fail(self.rng.choice([OF_LOG, OF_ALL]), self.rng.randrange(1, 10), self.rng.choice([1, -1]), self.rng.choice([errno.EIO, errno.ENOSPC]))
+        time.sleep(self.rng.choice(TIMES_S))
+        for disk in self.disks(victims):
+            disk.heal()
+        for victim in victims:
+            if not victim.alive():
+                victim.spawn()
+                victim.wait_ready()
+
+    def power(self, victims):
+        for victim in victims:
+            victim.kill9()
+            self.cluster.disks[victim.index].lose_power(self.rng)
+        self.bring_back(victims)
 
     def clock(self, victims):
         for victim in victims:

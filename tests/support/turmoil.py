@@ -150,6 +150,9 @@ class Turmoil:
     def kill(self, victims):
         for victim in victims:
             victim.kill9()
+        self.bring_back(victims)
+
+    def bring_back(self, victims):
         time.sleep(self.rng.choice([0, 0, 0.3, 2.5]))  # a participant asks for the outcome after two seconds
         for victim in victims:
             victim.spawn()
