@@ -155,7 +155,7 @@ static void tick_second(struct partition *partition)
     metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,
                space_keys_total(partition->spaces));
     metric_set(partition->metrics.process, METRIC_BACKEND_READONLY,
-               commit_is_failed(partition->commit, NULL) && !partition->copies.is_following);
+               commit_refuses_writes(partition->commit, NULL) && !partition->copies.is_following);
     gauges_set(partition);
     expiry_timer_show(partition);
 }

@@ -465,7 +465,7 @@ static void print_scree(const struct call *call, struct out *out)
     const struct partition *partition = call->partition;
     const struct metrics *metrics = partition->metrics.process;
     const char *reason;
-    bool failed = commit_is_failed(partition->commit, &reason);
+    bool failed = commit_refuses_writes(partition->commit, &reason);
     const struct store_engine *engine = store_engine();
     out_printf(out, "scree_version:%s\r\nscree_commit:%s\r\npartition:%u\r\npartitions:%u\r\n",
                SCREE_VERSION, version_commit(), partition->index, partition->process->partitions);

@@ -246,6 +246,7 @@ void append_reply(struct consensus *core, const struct consensus_message *messag
         return;
     core->progress[at].heard_us = now_us;
     core->progress[at].state = message->state;
+    core->progress[at].has_answered = true;
     if (message->is_good && is_of_older_log(&core->progress[at], message))
         return;
     if (message->is_good)

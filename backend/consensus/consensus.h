@@ -152,8 +152,9 @@ struct consensus_progress {
     /* its log went back then: replies to older messages are of the log before; 0: never */
     uint64_t back_us;
     enum { CONSENSUS_PROBING, CONSENSUS_STREAMING, CONSENSUS_INSTALLING } way;
-    bool is_waiting; /* probing: no further APPEND before the reply, or the next heartbeat */
-    uint8_t state;
+    bool is_waiting;   /* probing: no further APPEND before the reply, or the next heartbeat */
+    bool has_answered; /* in this term */
+    uint8_t state;     /* by its last answer */
 };
 
 /* What a follower has heard in this term. */

@@ -50,6 +50,12 @@ static enum replica_room own_room(const struct partition *partition)
     return commit_is_disk_low(partition->commit) ? REPLICA_ROOM_LOW : REPLICA_ROOM;
 }
 
+static const enum commit_room rooms[] = {
+    [REPLICA_ROOM] = COMMIT_ROOM,
+    [REPLICA_ROOM_LOW] = COMMIT_ROOM_LOW,
+    [REPLICA_ROOM_NONE] = COMMIT_ROOM_NONE,
+};
+
 void copies_room_tick(struct partition *partition)
 {
     struct partition_copies *copies = &partition->copies;
@@ -58,7 +64,7 @@ void copies_room_tick(struct partition *partition)
     enum replica_room own = own_room(partition), most = replica_room_of_most(copies->replica);
     copies->room = (int)own;
     replica_note_room(copies->replica, own);
-    commit_watch_copies(partition->commit, !copies->is_closed && most != REPLICA_ROOM);
+    commit_watch_copies(partition->commit, copies->is_closed ? COMMIT_ROOM : rooms[most]);
     if (!copies->is_closed && own > most)
         hand_over_for_room(partition);
 }

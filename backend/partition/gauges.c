@@ -87,7 +87,7 @@ void gauges_set(struct partition *partition)
     cell_set(cell, PARTITION_KEYS, space_keys_total(partition->spaces));
     cell_set(cell, PARTITION_CLIENTS, partition->clients.count);
     cell_set(cell, PARTITION_READONLY,
-             commit_is_failed(partition->commit, NULL) && !partition->copies.is_following);
+             commit_refuses_writes(partition->commit, NULL) && !partition->copies.is_following);
     overlay_cache_figures(partition->overlay, &rows);
     cell_set(cell, PARTITION_ROW_HITS, rows.hits);
     cell_set(cell, PARTITION_ROW_MISSES, rows.misses);

@@ -227,6 +227,7 @@ static void tell_role(struct replica *replica, const struct consensus_update *up
     atomic_store(&replica->shown.phase, (int)phase);
     if (before != phase)
         begin_phase(replica, was_leading, update->committed);
+    replica_room_note(replica);
     replica_note_role(&replica->notes, told);
     if (is_other_term || before != phase)
         replica_group_say(replica);
@@ -605,6 +606,7 @@ void replica_drive_start(struct replica *replica, const struct consensus_start *
     consensus_init(&replica->core, start, clock_boot_us());
     replica->has_core = true;
     start_peers(replica);
+    replica_room_tick(replica); /* else it would say that it has room */
     if (start->last > synced)
         replica_log_sync(replica->disk.log, replica->core.cuts);
     replica_plan_turn_end(replica);

@@ -291,9 +291,11 @@ void replica_time_tick(struct replica *replica);
 /* ---- replica_room.c ---- */
 
 void replica_room_tick(struct replica *replica);
+/* Before home is told of a role: what it reads of the copies is of this role. */
+void replica_room_note(struct replica *replica);
 /* The log has found no space, or it has some again. */
 void replica_log_is_full(struct replica *replica, bool is_full);
-/* What a leader has heard of the member at this place of its core. */
+/* What a leader has heard of the member at this place of its core; nothing yet: that of the leader itself. */
 enum replica_room replica_room_at(const struct consensus *core, unsigned at);
 /* This copy reports the bit (enum consensus_state) from now on, or no more. */
 void replica_report(struct replica *replica, enum consensus_state bit, bool is_set);

@@ -6,6 +6,9 @@
  *
  * Home says REPLICA_ROOM_NONE while its disk has some space left. The rest is for PROBEs: a leader that is elected while all disks are full
  * serves, so reads go on.
+ *
+ * A leader takes a member that has not answered yet for as full as itself: else each new leader with a full disk would hand over at once, and
+ * that one again.
  */
 #include "backend/replica/replica_inner.h"
 #include "shared/clock.h"
@@ -37,8 +40,9 @@ void replica_log_is_full(struct replica *replica, bool is_full)
 
 enum replica_room replica_room_at(const struct consensus *core, unsigned at)
 {
-    bool is_own = core->members.list[at].id == core->id;
-    uint8_t state = is_own ? core->state : core->progress[at].state;
+    const struct consensus_progress *progress = &core->progress[at];
+    bool is_other = core->members.list[at].id != core->id && progress->has_answered;
+    uint8_t state = is_other ? progress->state : core->state;
     if (state & CONSENSUS_FULL)
         return REPLICA_ROOM_NONE;
     return state & CONSENSUS_LOW ? REPLICA_ROOM_LOW : REPLICA_ROOM;
@@ -71,10 +75,15 @@ static enum replica_room find_room_of_most(const struct replica *replica)
     return most_have(core, REPLICA_ROOM_LOW) ? REPLICA_ROOM_LOW : REPLICA_ROOM_NONE;
 }
 
+void replica_room_note(struct replica *replica)
+{
+    atomic_store(&replica->shown.room_of_most, (int)find_room_of_most(replica));
+}
+
 void replica_room_tick(struct replica *replica)
 {
     report_room(replica);
-    atomic_store(&replica->shown.room_of_most, (int)find_room_of_most(replica));
+    replica_room_note(replica);
 }
 
 /* ---- home -------------------------------------------------------------------------------------- */

@@ -127,6 +127,8 @@ bool commit_is_half_full(const struct commit *commit, uint64_t limit);
 bool commit_is_full_of_big(const struct commit *commit, uint64_t limit);
 /* Writes are refused; *reason is why (one line, for the log and INFO). */
 bool commit_is_failed(const struct commit *commit, const char **reason);
+/* Likewise, and also while the disks of most copies are full: no command may write. */
+bool commit_refuses_writes(const struct commit *commit, const char **reason);
 /* The error for a refused write: ERR_DISK_FULL, ERR_READONLY_DISK, ERR_READONLY or ERR_STALLED. */
 int commit_error(const struct commit *commit);
 /* OK, or why a command with these flags (enum command_flags) cannot run now: every write after a failure, and commands
@@ -137,8 +139,13 @@ int commit_gate(const struct commit *commit, uint32_t command_flags);
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min);
 /* Is it so, of this disk? */
 bool commit_is_disk_low(const struct commit *commit);
-/* The disks of other copies are nearly full, as if this one was; or are not any more. */
-void commit_watch_copies(struct commit *commit, bool are_low);
+/* What the disks of most copies take. */
+enum commit_room {
+    COMMIT_ROOM,
+    COMMIT_ROOM_LOW,  /* as if this one was nearly full */
+    COMMIT_ROOM_NONE, /* no batch: writes are refused before one is begun */
+};
+void commit_watch_copies(struct commit *commit, enum commit_room room);
 /* Bytes that were free then above this limit; UINT64_MAX: there is no limit. */
 uint64_t commit_disk_room(const struct commit *commit);
 void commit_set_durability(struct commit *commit, enum durability durability);

@@ -12,7 +12,8 @@
 
 enum { STALL_US = 5000000 };
 
-#define STALLED "not enough copies take the last batch"
+#define STALLED     "not enough copies take the last batch"
+#define COPIES_FULL "the disks of most copies are full"
 
 static bool is_full_to(const struct commit *commit, uint64_t limit, unsigned percent)
 {
@@ -41,12 +42,25 @@ bool commit_is_full_of_big(const struct commit *commit, uint64_t limit)
            overlay_has_big(commit->overlay, limit);
 }
 
+static const char *stalled_by(const struct commit *commit)
+{
+    return commit->disk.copies == COMMIT_ROOM_NONE ? COPIES_FULL : STALLED;
+}
+
 bool commit_is_failed(const struct commit *commit, const char **reason)
 {
     if (reason)
-        *reason = commit->current.is_stalled ? STALLED : commit->current.reason;
+        *reason = commit->current.is_stalled ? stalled_by(commit) : commit->current.reason;
     return commit->current.is_stalled || commit->state == COMMIT_FAILED ||
            commit->state == COMMIT_FOLLOWING;
+}
+
+bool commit_refuses_writes(const struct commit *commit, const char **reason)
+{
+    bool is_failed = commit_is_failed(commit, reason);
+    if (!is_failed && reason)
+        *reason = COPIES_FULL;
+    return is_failed || commit->disk.copies == COMMIT_ROOM_NONE;
 }
 
 int commit_error(const struct commit *commit)
@@ -54,7 +68,7 @@ int commit_error(const struct commit *commit)
     if (commit->state == COMMIT_FOLLOWING)
         return ERR_READONLY;
     if (commit->current.is_stalled)
-        return ERR_STALLED;
+        return commit->disk.copies == COMMIT_ROOM_NONE ? ERR_DISK_FULL : ERR_STALLED;
     return commit->current.result == ERR_DISK_FULL ? ERR_DISK_FULL : ERR_READONLY_DISK;
 }
 
@@ -64,7 +78,9 @@ int commit_gate(const struct commit *commit, uint32_t command_flags)
         return OK;
     if (commit_is_failed(commit, NULL))
         return commit_error(commit);
-    bool is_low = commit->disk.is_low || commit->disk.are_copies_low;
+    if (commit->disk.copies == COMMIT_ROOM_NONE)
+        return ERR_DISK_FULL;
+    bool is_low = commit->disk.is_low || commit->disk.copies == COMMIT_ROOM_LOW;
     return is_low && command_flags & CMD_DENYOOM ? ERR_DISK_LOW : OK;
 }
 
@@ -102,17 +118,20 @@ bool commit_is_disk_low(const struct commit *commit)
     return commit->disk.is_low;
 }
 
-void commit_watch_copies(struct commit *commit, bool are_low)
+void commit_watch_copies(struct commit *commit, enum commit_room room)
 {
-    if (are_low != commit->disk.are_copies_low)
-        log_event(LOG_WARN, are_low ? "copies_low" : "copies_have_room", "disk_is_low=%d",
-                  commit->disk.is_low);
-    commit->disk.are_copies_low = are_low;
+    if (room != commit->disk.copies)
+        log_event(LOG_WARN,
+                  room == COMMIT_ROOM_NONE  ? "copies_full"
+                  : room == COMMIT_ROOM_LOW ? "copies_low"
+                                            : "copies_have_room",
+                  "disk_is_low=%d", commit->disk.is_low);
+    commit->disk.copies = room;
 }
 
 uint64_t commit_disk_room(const struct commit *commit)
 {
-    return commit->disk.are_copies_low ? 0 : commit->disk.room;
+    return commit->disk.copies != COMMIT_ROOM ? 0 : commit->disk.room;
 }
 
 /* ---- figures of the last batch ---- */

@@ -36,7 +36,7 @@ struct commit_job {
 /* commit_watch_disk, commit_watch_copies */
 struct commit_disk {
     bool is_low;
-    bool are_copies_low;
+    enum commit_room copies;
     uint64_t room; /* bytes */
 };
 

@@ -2,11 +2,12 @@
 """Copies that vote, with bad disks: what hangs or is full stops no reads, and no leader keeps what another copy could do."""
 
 import contextlib
+import errno
 import os
 
 from support.copies import Voters
-from support.disk import FaultyDisk, SmallDisk
-from support.harness import LONG, Skip, Suite, check, check_equal, wait_for
+from support.disk import SYNC_LOG, WRITE_LOG, WRITE_OTHER, FaultyDisk, SmallDisk
+from support.harness import Suite, check, check_equal, wait_for
 from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
@@ -144,20 +145,21 @@ class SmallVoters(Voters):
 
 DISK_MB = 160
 NONE, LOW = 16 << 20, 48 << 20  # bytes: less than 32 MiB, and less than disk-free-min
-# The second one if a write was on its way when the copies had no room any more: they have not taken it.
-REFUSALS = ('MISCONF No space left on the disk', 'NOREPLICAS ')
+IS_FULL = 'MISCONF No space left on the disk'
 
 
-def check_full(voters, leader):
-    """The copy serves reads, and refuses all writes."""
-    def is_refused(*words):
+def check_full(voters):
+    """A copy serves reads, and refuses all writes. Until all have said what room they have, one may hand over to another."""
+    def is_refused():
         voters.refill()
-        return str(client.get(*words)).startswith(REFUSALS)
+        with voters.copy(voters.wait_leader()) as client:
+            replies = [str(client.get(*words)) for words in (('SET', 'more', 'v'), ('DEL', 'more'))]
+            return all(reply.startswith(IS_FULL) for reply in replies) and client.get('MGET', 'k', '{k}other') == [b'v', None]
+    wait_for(is_refused, 'writes to be refused, and reads to be served')
 
-    with voters.copy(leader) as client:
-        wait_for(lambda: is_refused('SET', 'more', 'v'), 'writes to be refused')
-        check(is_refused('DEL', 'more'), 'DEL while the disks are full')
-        check_equal(client.get('MGET', 'k', '{k}other'), [b'v', None])
+
+def leaderships(voters):
+    return sum(backend.log().count(b'leadership_taken') for backend in voters.backends)
 
 
 def check_goes_on(voters):
@@ -170,32 +172,68 @@ def check_goes_on(voters):
 
 @suite.case('the disks of two copies are full: reads go on, also after restarts and without a free byte, and writes when there is room')
 def _(run):
-    if not LONG:  # after a write that was on its way when the disks became full, it takes minutes at times
-        raise Skip('only with --long')
     with SmallVoters(free_min=0) as voters:
         leader = voters.wait_leader()
         check_goes_on(voters)
         voters.wait_follows(*OTHERS[leader])
         for index in OTHERS[leader]:
             voters.fill(index, NONE)
-        check_full(voters, leader)
+        check_full(voters)
         voters.backends[leader].kill9()
-        successor = voters.wait_leader()
-        check_full(voters, successor)
+        check_full(voters)
         voters.backends[leader].start()
         voters.empty(OTHERS[leader][0])
         check_goes_on(voters)
         for index in range(3):
             voters.fill_whole(index)
-        check_full(voters, voters.wait_leader())
+        check_full(voters)
         for backend in voters.backends:
             backend.kill9()
         for backend in voters.backends:
             backend.start()
-        check_full(voters, voters.wait_leader())
+        check_full(voters)
         for index in range(3):
             voters.empty(index)
         check_goes_on(voters)
+
+
+@suite.case('the disks of all copies are full: no leader hands over to another one that is as full')
+def _(run):
+    with SmallVoters(free_min=0) as voters:
+        check_goes_on(voters)
+        for index in range(3):
+            voters.fill(index, NONE)
+        check_full(voters)
+        for _ in range(3):
+            count = leaderships(voters)
+            leader = voters.wait_leader()
+            voters.backends[leader].kill9()
+            check_full(voters)
+            voters.backends[leader].start()
+            voters.wait_follows(leader)
+            check_equal(leaderships(voters), count + 1)
+
+
+@suite.case('the disks of both followers become full while a write is on its way: writes are refused, reads go on, and all goes on with room')
+def _(run):
+    with FaultyVoters() as voters:
+        leader = voters.wait_leader()
+        check_goes_on(voters)
+        voters.wait_follows(*OTHERS[leader])
+        for index in OTHERS[leader]:
+            voters.disks[index].fail(WRITE_LOG | SYNC_LOG | WRITE_OTHER, 1, -1, errno.ENOSPC)
+        with voters.copy(leader) as writer, voters.copy(leader) as reader:
+            writer.send('SET', '{k}new', 'w')
+            wait_for(lambda: all(voters.disks[index].get('failed') for index in OTHERS[leader]), 'both followers to find no space')
+            wait_for(lambda: str(reader.get('SET', '{k}more', 'y')).startswith(IS_FULL), 'writes to be refused')
+            check('may have been executed' in str(value(writer.read())), 'the write that waits')
+            for words in (('SET', '{k}more', 'y'), ('DEL', 'k')):
+                check(str(reader.get(*words)).startswith(IS_FULL), 'a write while the disks are full')
+            check_equal(reader.get('GET', 'k'), b'v')
+            voters.disks[OTHERS[leader][0]].heal()
+            wait_for(lambda: reader.get('SET', '{k}more', 'y') == b'OK', 'writes to be taken again')
+            check_equal(reader.get('MGET', '{k}new', 'k'), [b'w', b'v'])
+        check_equal(leaderships(voters), 1)
 
 
 @suite.case("only the leader's disk is full, or nearly: another copy leads, and writes go on")

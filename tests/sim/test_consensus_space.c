@@ -308,8 +308,10 @@ static uint64_t hash_of_copy(const struct world *of, const struct sim_copy *copy
     core.deadline_us = 0;
     core.following.echo_us = 0;
     core.leading.heartbeat_us = core.leading.early_us = 0;
-    for (unsigned i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+    for (unsigned i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
         core.progress[i].sent_us = core.progress[i].leased_us = core.progress[i].heard_us = 0;
+        core.progress[i].has_answered = false;
+    }
     uint64_t hash = hash_of(copy->id, &core, sizeof core);
     hash = hash_of(hash, copy->written.record, copy->written.last * sizeof *copy->written.record);
     return hash_of(hash, &copy->base, sizeof copy->base);
