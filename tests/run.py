@@ -49,7 +49,7 @@ LONGEST = ['test_transactions', 'test_cluster', 'test_tool_check', 'test_store',
 # programs.
 SANITIZED = ['test_attack', 'test_bad_input', 'test_big_replies', 'test_chaos', 'test_fifo', 'test_io_errors',
              'test_kill9', 'test_payloads', 'test_reload', 'test_security', 'test_shutdown', 'test_slow_scripts',
-             'test_uncached']
+             'test_uncached', 'test_voter_races']
 PROGRESS_S = 15
 TAIL_LINES = 40
 FAIL_LINES = 5  # of a test that has failed, at the end

@@ -40,9 +40,10 @@ OF_LOG, OF_ALL = WRITE_LOG | SYNC_LOG, WRITE_LOG | SYNC_LOG | WRITE_OTHER | SYNC
 
 
 class VoterShards(TwoShards):
-    """Shards a, b and c, or less, whose slots are `slots`, as in a Cluster. `is_plain`: with the default times, and the machine's clock."""
+    """Shards a, b and c, or less, whose slots are `slots`, as in a Cluster. `is_plain`: with the default times, and the machine's clock.
+    `has_faults`: clocks and disks may be wrong, by libraries that a program under TSan cannot have."""
 
-    def __init__(self, shards=SHARDS, proxies=2, is_plain=False):
+    def __init__(self, shards=SHARDS, proxies=2, is_plain=False, has_faults=True):
         self.spaces = []
         options = with_option(None, 'backend', 'requirepass', PASSWORD)  # else only clients of the same address are served
         proxy_options = {'proxy': {'protected-mode': 'no'}}
@@ -52,8 +53,9 @@ class VoterShards(TwoShards):
         super().__init__(orders=[[shard * COPIES + i for i in range(COPIES)] for shard in range(shards)], replicas='voters', proxies=proxies,
                          backend_options=options, proxy_options=proxy_options)
         self.slots = even_slots(shards)
-        self.disks = [] if is_plain else self.make_disks()
-        self.clocks = [] if is_plain else [SkewedClock(backend) for backend in self.backends]
+        has_faults = has_faults and not is_plain
+        self.disks = self.make_disks() if has_faults else []
+        self.clocks = [SkewedClock(backend) for backend in self.backends] if has_faults else []
 
     def make_disks(self):
         disks = []
