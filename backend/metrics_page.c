@@ -118,6 +118,17 @@ static const struct label_family partition_families[] = {
      "Duration of the last backup of the partition.", 1e3, 0, 0},
     {LABEL_GAUGE, PARTITION_BACKUP_BYTES, "scree_backend_backup_last_bytes",
      "Bytes of the last good backup of the partition.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_ARCHIVE_MS, "scree_backend_archive_timestamp_seconds",
+     "Unix time up to which the archive has all changes of the partition; 0: it has none.", 1e3, 0,
+     0},
+    {LABEL_GAUGE, PARTITION_ARCHIVE_STOPPED, "scree_backend_archive_stopped",
+     "1: the archive of the partition cannot be written.", 0, 0, 0},
+    {LABEL_COUNTER, PARTITION_ARCHIVE_BYTES, "scree_backend_archive_bytes_total",
+     "Bytes of changes that went into the archive, before they were compressed.", 0, 0, 0},
+    {LABEL_COUNTER, PARTITION_ARCHIVE_GAPS, "scree_backend_archive_gaps_total",
+     "Gaps of the archive: changes that were not in the write-ahead log any more when it could be "
+     "written again.",
+     0, 0, 0},
 };
 
 static const struct label_family space_families[] = {

@@ -1,5 +1,6 @@
 #include "backend/partition_storage.h"
 
+#include "backend/archive/archive.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/dispatch/slow_call.h"
@@ -16,7 +17,6 @@
 #include "backend/storage/overlay_replay.h"
 #include "backend/storage/partition_store.h"
 #include "backend/storage/reader.h"
-#include "backend/store/store.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 
@@ -86,12 +86,14 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
     (void)snprintf(save_path, sizeof save_path, "%s/saved-%s", config->data, partition->name);
     partition->saves.maintenance =
         maintenance_new(partition->loop, partition->storage, save_path, on_maintenance, partition);
+    partition->saves.archive = archive_new(partition);
     return true;
 }
 
 void partition_storage_stop(struct partition *partition)
 {
     expiry_timer_free(partition);
+    archive_free(partition->saves.archive);
     maintenance_free(partition->saves.maintenance);
     cursor_cache_free(partition->caches.cursors);
 }

@@ -120,16 +120,18 @@ static void tick_compaction(struct partition *partition)
         compaction_tick(maintenance_compaction(partition->saves.maintenance), &hours);
 }
 
-/* Segments of the WAL for readers of changes, or for copies that were away, go before writes are refused: writes need a quarter more than the minimum
+/* Segments of the WAL for readers of changes, for the archive, or for copies that were away, go before writes are refused: writes need a quarter more than the minimum
  * to begin again. */
 static void keep_change_log(struct partition *partition)
 {
     const struct backend_config *config = &partition->snapshot->config;
-    bool is_for_copies =
-        partition->copies.replica && config->wal_keep_bytes > config->store_change_log_bytes;
+    uint64_t other_bytes = partition->copies.replica  ? config->wal_keep_bytes
+                           : partition->saves.archive ? config->archive_backlog_bytes
+                                                      : 0;
+    bool is_for_others = other_bytes > config->store_change_log_bytes;
     const struct maintenance_keep keep = {
-        .bytes = is_for_copies ? config->wal_keep_bytes : config->store_change_log_bytes,
-        .age_ms = is_for_copies ? 0 : config->store_change_log_age_ms,
+        .bytes = is_for_others ? other_bytes : config->store_change_log_bytes,
+        .age_ms = is_for_others ? 0 : config->store_change_log_age_ms,
         .free_bytes_min = config->store_disk_free_min_bytes + config->store_disk_free_min_bytes / 4,
     };
     if (!partition->thread.is_stopping)

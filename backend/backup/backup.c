@@ -195,6 +195,8 @@ void backup_turn_end(struct backup *backup)
     if (backup->is_held && (!commit_is_idle(backup->partition->commit) || !is_quiet(backup, why)))
         return;
     backup->manifest->batch_index = backup->partition->batch.index;
+    backup->manifest->log_id = backup->partition->batch.log_id;
+    backup->manifest->hybrid_us = backup->partition->batch.hybrid.last;
     backup->manifest->taken_ms = loop_wall_ms(backup->partition->loop);
     work(backup, BACKUP_CUTTING);
 }

@@ -113,6 +113,11 @@ static json_t *to_json(const struct manifest *manifest)
                   "taken_ms", (json_int_t)manifest->taken_ms, "batch_index",
                   (json_int_t)manifest->batch_index, "map", manifest->map, "files", files);
     CHECK(root);
+    char log_id[17];
+    (void)snprintf(log_id, sizeof log_id, "%016llx", (unsigned long long)manifest->log_id);
+    CHECK(json_object_set_new(root, "log_id", json_string(log_id)) == 0);
+    CHECK(json_object_set_new(root, "hybrid_us", json_integer((json_int_t)manifest->hybrid_us)) ==
+          0);
     if (*manifest->slots)
         CHECK(json_object_set_new(root, "slots", json_string(manifest->slots)) == 0);
     return root;
@@ -212,15 +217,18 @@ static bool from_json(struct manifest *manifest, json_t *root)
     const char *shard;
     const char *map;
     const char *slots = "";
+    const char *log_id = "";
+    json_int_t hybrid_us = 0;
     json_int_t partition;
     json_int_t data_format;
     json_int_t taken_ms;
     json_int_t batch_index;
     json_t *files;
-    if (json_unpack(root, "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s?s}", "backup", &backup,
-                    "id", &id, "shard", &shard, "map", &map, "partition", &partition, "data_format",
-                    &data_format, "taken_ms", &taken_ms, "batch_index", &batch_index, "files",
-                    &files, "slots", &slots) != 0 ||
+    if (json_unpack(root, "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s?s, s?s, s?I}", "backup",
+                    &backup, "id", &id, "shard", &shard, "map", &map, "partition", &partition,
+                    "data_format", &data_format, "taken_ms", &taken_ms, "batch_index", &batch_index,
+                    "files", &files, "slots", &slots, "log_id", &log_id, "hybrid_us",
+                    &hybrid_us) != 0 ||
         !json_is_array(files))
         return false;
     manifest_set(&manifest->backup, backup);
@@ -232,6 +240,8 @@ static bool from_json(struct manifest *manifest, json_t *root)
     manifest->data_format = (uint64_t)data_format;
     manifest->taken_ms = (uint64_t)taken_ms;
     manifest->batch_index = (uint64_t)batch_index;
+    manifest->log_id = strtoull(log_id, NULL, 16);
+    manifest->hybrid_us = (uint64_t)hybrid_us;
     return backup_name_valid(bytes_of(backup)) && backup_name_valid(bytes_of(shard)) &&
            strlen(slots) <= BACKUP_SLOTS_MAX && parse_files(manifest, files);
 }

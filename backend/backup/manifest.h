@@ -42,6 +42,8 @@ struct manifest {
     uint64_t partition;   /* number in its process */
     uint64_t taken_ms;    /* wall clock of the cut */
     uint64_t batch_index; /* last batch in the backup */
+    uint64_t log_id;      /* name of its log; 0: the program was too old to tell */
+    uint64_t hybrid_us;   /* time of the batch (hybrid_clock.h) */
     struct backup_file *files;
     size_t count;
 };

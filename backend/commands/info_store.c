@@ -1,6 +1,7 @@
 /*
  * info_store.c - INFO persistence and rocksdb: the state of data on disk, flushes, backups and compactions.
  */
+#include "backend/archive/archive.h"
 #include "backend/backup/backup.h"
 #include "backend/commands/info.h"
 #include "backend/context/partition.h"
@@ -75,6 +76,7 @@ void info_persistence(const struct call *call, struct out *out)
     out_printf(out,
                "log_id:%016" PRIx64 "\r\nlog_index:%" PRIu64 "\r\nlog_hybrid_us:%" PRIu64 "\r\n",
                partition->batch.log_id, partition->batch.index, partition->batch.hybrid.announced);
+    archive_info(partition->saves.archive, out);
     print_compaction(compaction, out);
     print_pace(pace_figures(partition->process->pace), out);
     print_ranks(partition->caches.rebuild, out);

@@ -19,6 +19,13 @@ uint64_t hybrid_clock_close(struct hybrid_clock *clock, uint64_t wall_us)
     return clock->last;
 }
 
+uint64_t hybrid_clock_pass(struct hybrid_clock *clock, uint64_t wall_us)
+{
+    uint64_t time = later_of(wall_us, later_of(clock->last, clock->heard));
+    clock->heard = time < HYBRID_MAX ? time : HYBRID_MAX;
+    return clock->heard;
+}
+
 void hybrid_clock_announce(struct hybrid_clock *clock)
 {
     clock->announced = clock->last;

@@ -42,6 +42,8 @@ struct hybrid_clock {
 void hybrid_clock_begin(struct hybrid_clock *clock, uint64_t time);
 /* Closes a batch: its time, at most HYBRID_MAX. */
 uint64_t hybrid_clock_close(struct hybrid_clock *clock, uint64_t wall_us);
+/* A time that no batch has which is closed from now on; the last closed one has it, or an earlier one. */
+uint64_t hybrid_clock_pass(struct hybrid_clock *clock, uint64_t wall_us);
 /* The batch that was closed last is announced. */
 void hybrid_clock_announce(struct hybrid_clock *clock);
 /* A frame with this time was received. False: the time is too far ahead of the wall clock, and the frame must not be used. */

@@ -28,6 +28,7 @@
 #include "shared/net/stream.h"
 
 struct access_times;
+struct archive;
 struct held_stats;
 struct backup;
 struct change_events;
@@ -165,6 +166,7 @@ struct partition_pause {
 struct partition_saves {
     struct maintenance *maintenance;
     struct backup *backup;
+    struct archive *archive; /* NULL: there is no archive-dir */
     uint64_t last_s;         /* wall clock */
     uint64_t changes;        /* at the last save */
     uint64_t bgsave_changes; /* when the running BGSAVE began */

@@ -8,6 +8,9 @@
  * checksums. Otherwise, and with --slots, the rows of the wanted slots are read from the shards that own them (import.h); these are opened in
  * a scratch directory of links, because opening a store changes it.
  *
+ * With --archive and --to each copied shard gets the batches of its archive, too, up to that moment (moment.h). Then shards keep their
+ * names and their slots: rows are not imported.
+ *
  * With --partition one damaged partition of a directory is replaced, also while the backend serves the others:
  *
  *   the shard's files ─► partition-N.restoring, then partition-N ─► partition-N.damaged, partition-N.restoring ─► partition-N
@@ -16,6 +19,7 @@
  */
 #include "backend/backup/import.h"
 #include "backend/storage/partition_store.h"
+#include "backend/tool/moment.h"
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
 #include "config/memory_plan.h"
@@ -47,7 +51,10 @@ struct restore {
     bool *slots;           /* of --slots; heap; NULL: it was not given */
     struct target targets[64];
     size_t count;
-    uid_t user; /* owner of the data directory */
+    const char *archive;        /* NULL: the backup alone is restored */
+    uint64_t moment_us;         /* the moment to restore */
+    struct moment_slots *owned; /* what the restored shards own */
+    uid_t user;                 /* owner of the data directory */
     gid_t group;
     struct store_env *env;
     struct disk_progress progress;
@@ -298,12 +305,29 @@ static bool copy_file(struct restore *restore, const struct source *source,
     return true;
 }
 
+/* Brings the shard from the moment of its backup to the one that was asked for. */
+static bool replay_archive(struct restore *restore, struct storage *storage,
+                           const struct source *source)
+{
+    uint64_t batches = 0;
+    if (!restore->archive)
+        return true;
+    bool good = moment_replay(storage, source, restore->archive, restore->moment_us, &batches,
+                              REASON(restore)) &&
+                moment_slots_add(restore->owned, storage, REASON(restore));
+    if (good)
+        (void)printf("# shard %s: %llu batches of the archive\n", source->manifest->shard,
+                     (unsigned long long)batches);
+    return good;
+}
+
 /* The batches that the store has made after the backup may be gone, so its log gets another name. */
-static bool rename_log(struct restore *restore, const char *dir)
+static bool rename_log(struct restore *restore, const struct source *source, const char *dir)
 {
     struct storage *storage =
         partition_store_open_raw(restore->env, restore->config, dir, REASON(restore));
     bool good = storage && import_check_header(storage_store(storage), REASON(restore)) &&
+                replay_archive(restore, storage, source) &&
                 partition_store_rename_log(storage, REASON(restore));
     if (storage)
         storage_close(storage);
@@ -318,8 +342,8 @@ static bool copy_shard(struct restore *restore, const struct target *target, siz
                 path_make(dir, REASON(restore));
     for (size_t i = 0; good && i < source->manifest->count; i++)
         good = copy_file(restore, source, &source->manifest->files[i], dir);
-    good =
-        good && (path_sync(dir) || disk_failed(dir, REASON(restore))) && rename_log(restore, dir);
+    good = good && (path_sync(dir) || disk_failed(dir, REASON(restore))) &&
+           rename_log(restore, source, dir);
     if (good)
         (void)printf("%s: shard %s unchanged, %zu files\n", target->name, source->manifest->shard,
                      source->manifest->count);
@@ -407,6 +431,12 @@ static bool import_target(struct restore *restore, const struct target *target)
 
 /* ---- the whole restore ---- */
 
+/* The shard of the backup that has the target's name; -1: there is none. */
+static int source_named(const struct restore *restore, const struct target *target)
+{
+    return sources_find(&restore->sources, restore->map->shards[target->shard].name);
+}
+
 static bool make_target(struct restore *restore, size_t index)
 {
     const struct target *target = &restore->targets[index];
@@ -414,6 +444,8 @@ static bool make_target(struct restore *restore, size_t index)
         return import_target(restore, target);
     if (!restore->map)
         return copy_shard(restore, target, index);
+    if (restore->archive)
+        return copy_shard(restore, target, (size_t)source_named(restore, target));
     for (size_t i = 0; i < restore->sources.count; i++)
         if (has_same_slots(restore, target, i))
             return copy_shard(restore, target, i);
@@ -423,7 +455,7 @@ static bool make_target(struct restore *restore, size_t index)
 /* Verifies the checksums of files that are read without being copied. */
 static bool verify_sources(struct restore *restore)
 {
-    bool imports = restore->map || restore->slots;
+    bool imports = (restore->map || restore->slots) && !restore->archive;
     bool good = true;
     for (size_t i = 0; good && imports && i < restore->sources.count; i++) {
         tool_progress("verifying shard %s", restore->sources.items[i].manifest->shard);
@@ -452,20 +484,71 @@ static void expect_bytes(struct restore *restore)
     atomic_store(&restore->progress.bytes_done, 0);
 }
 
-static bool run_restore(struct restore *restore, const char *map, const char *names,
-                        const char *slots)
+/* ---- a moment ---- */
+
+/* With a moment, a shard stays what it was: its name, its slots, and its number. */
+static bool check_shape(struct restore *restore, const char *map)
 {
+    if (restore->slots || (restore->map && !map))
+        return set_restore_error(
+            restore, "--to",
+            "shards are restored as they were: into as many partitions as the "
+            "backup has shards, or with --map and --shard. Slots can move, or be "
+            "restored into another cluster from a backup, afterwards");
+    for (size_t i = 0; restore->map && i < restore->count; i++)
+        if (source_named(restore, &restore->targets[i]) < 0)
+            return set_restore_error(restore, restore->map->shards[restore->targets[i].shard].name,
+                                     "no shard of the backup has this name, which --to needs");
+    return true;
+}
+
+/* Reads --archive and --to, and checks that the moment is there, before anything is written. */
+static bool choose_moment(struct restore *restore, const char *archive, const char *to,
+                          const char *map)
+{
+    char text[MOMENT_TEXT_MAX];
+    if (!archive)
+        return true;
+    restore->archive = archive;
+    restore->owned = moment_slots_new();
+    if (!check_shape(restore, map) || !check_all_slots(restore))
+        return false;
+    bool is_latest = strcmp(to, "latest") == 0;
+    if (is_latest &&
+        !moment_latest(&restore->sources, archive, &restore->moment_us, REASON(restore)))
+        return false;
+    if (!is_latest && !moment_parse(to, &restore->moment_us))
+        return set_restore_error(restore, to,
+                                 "expected latest, or a time such as 2026-11-28T12:00:00.5Z");
+    if (!moment_check(&restore->sources, archive, restore->moment_us, REASON(restore)))
+        return false;
+    (void)printf("# as of %s\n", moment_text(restore->moment_us, text));
+    return true;
+}
+
+/* If all shards were restored here, each slot must have an owner among them. */
+static bool check_moment(struct restore *restore)
+{
+    bool is_whole =
+        restore->archive && restore->sources.map && restore->count == restore->sources.count;
+    return !is_whole || moment_slots_check(restore->owned, REASON(restore));
+}
+
+static bool run_restore(struct restore *restore, const char *const given[TOOL_COUNT])
+{
+    const char *map = given[TOOL_MAP], *names = given[TOOL_SHARD], *slots = given[TOOL_SLOTS];
     bool good = slots ? choose_slots(restore, slots) : choose_targets(restore, map, names);
     good = good && check_formats(restore) && check_slot_ranges(restore) &&
-           (slots || check_all_slots(restore));
-    bool imports = restore->map || restore->slots;
+           (slots || check_all_slots(restore)) &&
+           choose_moment(restore, given[TOOL_ARCHIVE], given[TOOL_TO], map);
+    bool imports = (restore->map || restore->slots) && !restore->archive;
     for (size_t i = 0; good && imports && i < restore->count; i++)
         good = check_slots(restore, &restore->targets[i]);
     good = good && empty_data(restore) && verify_sources(restore) && open_data(restore);
     expect_bytes(restore);
     for (size_t i = 0; good && i < restore->count; i++)
         good = make_target(restore, i);
-    return good && close_data(restore);
+    return good && check_moment(restore) && close_data(restore);
 }
 
 /* ---- one partition of a directory ---- */
@@ -552,7 +635,7 @@ int tool_restore(const struct backend_config *config, const char *const given[TO
     if (good && partition)
         good = run_restore_partition(restore, partition);
     else if (good)
-        good = run_restore(restore, map, given[TOOL_SHARD], given[TOOL_SLOTS]);
+        good = run_restore(restore, given);
     bool makes_map = restore->map && !map;
     if (!good)
         (void)fprintf(stderr, "not restored: %s\n", restore->error);
@@ -566,6 +649,7 @@ int tool_restore(const struct backend_config *config, const char *const given[TO
         shard_map_print(restore->map, stdout);
     shard_map_unref(restore->map);
     free(restore->slots);
+    moment_slots_free(restore->owned);
     sources_close(&restore->sources);
     store_env_free(restore->env);
     free(restore);

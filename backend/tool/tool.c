@@ -19,6 +19,12 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
     [TOOL_PARTITION] = {"--partition", "N",
                         "restore: one shard, in place of a damaged partition of the directory",
                         false},
+    [TOOL_TO] = {"--to", "TIME|latest",
+                 "restore: as of this moment after the backup, out of the archive", false},
+    [TOOL_LIST_TIMES] = {"--list-times", "BACKUP,...",
+                         "print as of which moments the backups can be restored, and exit", false},
+    [TOOL_ARCHIVE] = {"--archive", "DIR,...",
+                      "restore, list-times: the directory of the archive (archive-dir)", false},
     [TOOL_VERIFY_BACKUP] = {"--verify-backup", "BACKUP,...",
                             "compare every file with its checksum, and exit", false},
     [TOOL_CHECK_DATA] = {"--check-data", "DIR", "check every row of a data directory, and exit",
@@ -37,10 +43,12 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
 static const struct {
     enum tool option, tool;
 } options_of_tools[] = {
-    {TOOL_MAP, TOOL_RESTORE},       {TOOL_SHARD, TOOL_RESTORE},
-    {TOOL_SLOTS, TOOL_RESTORE},     {TOOL_PARTITION, TOOL_RESTORE},
-    {TOOL_REPAIR, TOOL_CHECK_DATA}, {TOOL_DROP_DAMAGED, TOOL_REPAIR},
-    {TOOL_JSON, TOOL_DUMP_KEYS},    {TOOL_FROM, TOOL_DUMP_LOG},
+    {TOOL_MAP, TOOL_RESTORE},        {TOOL_SHARD, TOOL_RESTORE},
+    {TOOL_SLOTS, TOOL_RESTORE},      {TOOL_PARTITION, TOOL_RESTORE},
+    {TOOL_REPAIR, TOOL_CHECK_DATA},  {TOOL_DROP_DAMAGED, TOOL_REPAIR},
+    {TOOL_JSON, TOOL_DUMP_KEYS},     {TOOL_FROM, TOOL_DUMP_LOG},
+    {TOOL_TO, TOOL_RESTORE},         {TOOL_TO, TOOL_ARCHIVE},
+    {TOOL_LIST_TIMES, TOOL_ARCHIVE},
 };
 
 void tool_progress(const char *format, ...)
@@ -67,6 +75,21 @@ static void use_data(struct backend_config *config, const char *data)
     }
 }
 
+/* The archive serves two tools, and --restore needs to know the moment. */
+static bool archive_has_tool(const char *const given[TOOL_COUNT])
+{
+    bool is_right = !given[TOOL_ARCHIVE] || given[TOOL_LIST_TIMES] || given[TOOL_TO];
+    if (!is_right)
+        (void)fputs("--archive: only together with --list-times, or with --restore and --to\n",
+                    stderr);
+    if (is_right && given[TOOL_TO] && given[TOOL_PARTITION]) {
+        (void)fputs("--to: one partition alone would be of another moment than the others\n",
+                    stderr);
+        is_right = false;
+    }
+    return is_right;
+}
+
 /* False, and a line on stderr: an option was given without its tool. */
 static bool options_have_tools(const char *const given[TOOL_COUNT])
 {
@@ -78,7 +101,7 @@ static bool options_have_tools(const char *const given[TOOL_COUNT])
             return false;
         }
     }
-    return true;
+    return archive_has_tool(given);
 }
 
 bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT], int *exit_code)
@@ -92,6 +115,8 @@ bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT]
             use_data(config, given[i]);
     if (given[TOOL_RESTORE])
         *exit_code = tool_restore(config, given);
+    else if (given[TOOL_LIST_TIMES])
+        *exit_code = tool_times(given[TOOL_LIST_TIMES], given[TOOL_ARCHIVE]);
     else if (given[TOOL_VERIFY_BACKUP])
         *exit_code = tool_verify(given[TOOL_VERIFY_BACKUP]);
     else if (given[TOOL_CHECK_DATA])

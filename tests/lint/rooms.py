@@ -4,7 +4,7 @@
     shared ◄─ command ◄─ acl ◄─ net ◄─ config ◄─┬─ proxy:   core ◄─ upstream ◄─ client ◄─ cluster ◄─ local ◄─ status ◄─ run ◄─ tool ◄─ main.c
                                                 └─ backend: format ◄─┬─ wal ◄───┬─ storage ◄─ context ◄─ keyspace ◄─ rank ◄─ peer
                                                                      └─ store ◄─┘  ◄─ replica ◄─ session ◄─ transaction ◄─ dispatch ◄─ slots ◄─ partition
-                                                                        ◄─ script ◄─ backup ◄─ commands ◄─ tool ◄─ backend/*.c
+                                                                        ◄─ script ◄─ backup ◄─ archive ◄─ commands ◄─ tool ◄─ backend/*.c
 
 A file includes and calls its own room and rooms below it; wal and store lie beside each other. A room above is reached only
 through a table of functions that it fills (struct client_events, handlers.h). Public functions have different names, so that a
@@ -27,7 +27,7 @@ BELOW_ALL = ['shared', 'shared/command', 'shared/acl', 'shared/net', 'config']
 BACKEND = ['backend/format', 'backend/format/json', 'backend/consensus', 'backend/wal', 'backend/store', 'backend/storage',
            'backend/context', 'backend/keyspace', 'backend/rank', 'backend/peer', 'backend/replica', 'backend/session',
            'backend/transaction', 'backend/dispatch', 'backend/slots', 'backend/partition', 'backend/script', 'backend/backup',
-           'backend/commands', 'backend/tool', 'backend']
+           'backend/archive', 'backend/commands', 'backend/tool', 'backend']
 PROXY = ['proxy/core', 'proxy/upstream', 'proxy/client', 'proxy/cluster', 'proxy/local', 'proxy/status', 'proxy/run',
          'proxy/tool', 'proxy']
 # Rooms of which neither includes the other.
@@ -45,6 +45,7 @@ DOORS = [
     (re.compile(r'uv(\.h|/)'), re.compile(r'.*_uv\.[ch]$')),
     (re.compile(r'rocksdb/'), re.compile(r'backend/store/')),
     (re.compile(r'xxhash\.h'), re.compile(r'backend/wal/wal_segment\.c$')),
+    (re.compile(r'zstd\.h'), re.compile(r'backend/archive/archive_pack\.c$')),
     (re.compile(r'microhttpd\.h'), re.compile(r'shared/net/http_mhd\.c$')),
     (re.compile(r'openssl/'), re.compile(r'shared/(digest\.c|tls(_\w+)?\.[ch])$')),
     (re.compile(r'jansson\.h'), re.compile(r'backend/(format/json/json_doc|backup/manifest)\.c$')),

@@ -1,0 +1,342 @@
+#include "backend/archive/archive.h"
+
+#include "backend/archive/archive_writer.h"
+#include "backend/backup/disk_file.h"
+#include "backend/context/backend_metrics.h"
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/format/encoding.h"
+#include "backend/slots/slot_owners.h"
+#include "backend/storage/storage.h"
+#include "backend/wal/wal.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+#include "shared/log.h"
+#include "shared/net/worker.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    EVERY_MS = 500,
+    WORK_US = 1000 *
+              1000, /* a job of a long backlog ends after this time, so that its figures are seen */
+    REST_US = 5 * 1000 * 1000, /* after a failure */
+    REASON_MAX = 512,
+};
+
+/* What a job is told. */
+struct archive_order {
+    char dir[PATH_MAX]; /* of the log */
+    uint64_t log_id;
+    uint64_t index; /* all batches with times up to time_us have indexes up to this one */
+    uint64_t time_us;
+    uint64_t file_bytes, close_us;
+    bool syncs;          /* commits are not synced one by one: the job syncs what it copies */
+    const char *refusal; /* why there is no archive of this partition; NULL: there is one */
+};
+
+/* What it tells. */
+struct archive_figures {
+    uint64_t last,
+        time_us;    /* the newest archived batch, and up to which time the archive has all */
+    uint64_t bytes; /* that were written by this process */
+    uint64_t gaps;
+    char reason[REASON_MAX]; /* why the archive cannot be written; empty: it can */
+};
+
+struct archive {
+    struct job job;
+    struct partition *partition;
+    struct worker *worker;
+    bool is_working;
+    bool is_stopped; /* the last job said why it cannot go on */
+    struct timer *timer;
+    atomic_bool is_ending;
+    struct archive_order order;
+    struct archive_figures figures; /* of the job while it works */
+    struct archive_figures shown;
+    /* of the job */
+    struct storage *storage;
+    struct archive_writer *writer;
+    struct wal_cursor *cursor;
+    uint64_t writer_id; /* log id of the writer */
+    uint64_t began_us; /* when the file that grows got its first batch; monotonic; 0: it has none */
+    uint64_t retry_at_us; /* monotonic */
+};
+
+#define REASON(archive) (archive)->figures.reason, sizeof(archive)->figures.reason
+
+/* ---- on the archive's thread ---- */
+
+static void close_all(struct archive *archive)
+{
+    wal_cursor_free(archive->cursor);
+    archive_writer_free(archive->writer);
+    archive->cursor = NULL;
+    archive->writer = NULL;
+    archive->began_us = 0;
+}
+
+/* The oldest batch that the WAL has, or else its next one. */
+static uint64_t oldest_batch(const struct archive *archive)
+{
+    struct wal *wal = storage_wal(archive->storage);
+    uint64_t first;
+    return wal_firsts(wal, &first, 1) ? first : wal_last(wal) + 1;
+}
+
+/* Batches are missing from here on: the next one is the oldest that the WAL has. */
+static bool skip_gap(struct archive *archive)
+{
+    uint64_t last = archive_writer_last(archive->writer), next = oldest_batch(archive);
+    if (last < archive->figures.last) /* its files were deleted */
+        last = archive->figures.last;
+    if (next <= last)
+        next = last + 1;
+    if (last && next > last + 1) {
+        archive->figures.gaps++;
+        log_event(LOG_ERROR, "archive_gap",
+                  "partition=%u first_missing=%" PRIu64 " last_missing=%" PRIu64,
+                  archive->partition->index, last + 1, next - 1);
+    }
+    wal_cursor_free(archive->cursor);
+    archive->cursor = wal_cursor_new_weak(storage_wal(archive->storage), next);
+    return archive_writer_begin(archive->writer, next, REASON(archive));
+}
+
+static bool is_put_back(struct archive *archive)
+{
+    (void)snprintf(REASON(archive),
+                   "log %016" PRIx64 ": the archive has another batch %" PRIu64
+                   " than the log: the data directory was put back by other means than --restore; "
+                   "use another archive-dir",
+                   archive->order.log_id, archive_writer_last(archive->writer));
+    return false;
+}
+
+/* Is the archive's last batch the one of the WAL? *is_known: the WAL can say so. */
+static bool compare_last(struct archive *archive, bool *is_known)
+{
+    uint64_t index, last = archive_writer_last(archive->writer);
+    struct bytes record;
+    char ignored[256];
+    struct wal_cursor *cursor = wal_cursor_new_weak(storage_wal(archive->storage), last);
+    int err = cursor ? wal_cursor_next(cursor, &index, &record, ignored, sizeof ignored) : ERR_GONE;
+    *is_known = err == OK;
+    bool is_same = err != OK || !archive_writer_last_sum(archive->writer) ||
+                   archive_sum(record) == archive_writer_last_sum(archive->writer);
+    wal_cursor_free(cursor);
+    return is_same;
+}
+
+/* Opens the archive of the log, and a cursor that goes on behind its end. */
+static bool open_archive(struct archive *archive)
+{
+    const struct archive_order *order = &archive->order;
+    bool is_known;
+    archive->writer = archive_writer_new(order->dir, order->log_id, DATA_FORMAT, REASON(archive));
+    if (!archive->writer)
+        return false;
+    archive->writer_id = order->log_id;
+    uint64_t last = archive_writer_last(archive->writer);
+    if (last > wal_last(storage_wal(archive->storage)) ||
+        (last && !compare_last(archive, &is_known)))
+        return is_put_back(archive);
+    archive->cursor = last ? wal_cursor_new_weak(storage_wal(archive->storage), last + 1) : NULL;
+    return archive->cursor || skip_gap(archive);
+}
+
+/* Copies one batch. *is_at_end: there is none that is durable and committed. */
+static bool copy_batch(struct archive *archive, bool *is_at_end)
+{
+    uint64_t index = archive_writer_last(archive->writer) + 1;
+    struct bytes record;
+    char error[REASON_MAX];
+    *is_at_end = index > storage_committed(archive->storage);
+    if (*is_at_end)
+        return true;
+    int err = archive->cursor
+                  ? wal_cursor_next(archive->cursor, &index, &record, error, sizeof error)
+                  : ERR_GONE;
+    *is_at_end = err == ERR_NOT_FOUND;
+    if (err == ERR_GONE)
+        return skip_gap(archive);
+    if (err == ERR_NOT_FOUND)
+        return true;
+    if (err != OK) {
+        (void)snprintf(REASON(archive), "%s", error);
+        return false;
+    }
+    if (!archive->began_us)
+        archive->began_us = clock_mono_us();
+    archive->figures.bytes += record.len;
+    return archive_writer_add(archive->writer, index, record, REASON(archive));
+}
+
+static bool close_archive_file(struct archive *archive)
+{
+    archive->began_us = 0;
+    return archive_writer_close(archive->writer, REASON(archive));
+}
+
+/* Copies what there is, for a limited time, into files that are not much longer than archive-file. */
+static bool copy_batches(struct archive *archive)
+{
+    struct storage *storage = archive->storage;
+    uint64_t end_us = clock_mono_us() + WORK_US;
+    bool is_at_end = false;
+    if (archive->order.syncs &&
+        storage_sync_upto(storage, storage_committed(storage), REASON(archive)) != OK)
+        return false;
+    while (!is_at_end && clock_mono_us() < end_us && !atomic_load(&archive->is_ending))
+        if (!copy_batch(archive, &is_at_end) ||
+            (archive_writer_bytes(archive->writer) >= archive->order.file_bytes &&
+             !close_archive_file(archive)))
+            return false;
+    return true;
+}
+
+/* Makes it durable, and closes a file that is old. */
+static bool finish_copying(struct archive *archive)
+{
+    const struct archive_order *order = &archive->order;
+    bool is_whole = archive_writer_last(archive->writer) >= order->index;
+    if (!archive_writer_sync(archive->writer, is_whole ? order->time_us : 0, REASON(archive)))
+        return false;
+    archive->figures.last = archive_writer_last(archive->writer);
+    archive->figures.time_us = archive_writer_time_us(archive->writer);
+    bool is_old = archive->began_us && clock_mono_us() >= archive->began_us + order->close_us;
+    return !is_old || close_archive_file(archive);
+}
+
+static bool run_archive(struct archive *archive)
+{
+    if (archive->order.refusal) {
+        (void)snprintf(REASON(archive), "%s", archive->order.refusal);
+        return false;
+    }
+    if (archive->writer && archive->writer_id != archive->order.log_id) {
+        (void)archive_writer_close(archive->writer, REASON(archive));
+        close_all(archive);
+        archive->figures.last = 0; /* indexes of another log */
+    }
+    return (archive->writer || open_archive(archive)) && copy_batches(archive) &&
+           finish_copying(archive);
+}
+
+static void run_archive_job(struct job *job)
+{
+    struct archive *archive = container_of(job, struct archive, job);
+    uint64_t now_us = clock_mono_us();
+    if (now_us < archive->retry_at_us)
+        return;
+    if (run_archive(archive)) {
+        archive->retry_at_us = 0;
+        archive->figures.reason[0] = 0;
+        return;
+    }
+    close_all(archive);
+    archive->retry_at_us = now_us + REST_US;
+}
+
+/* ---- on the partition's thread ---- */
+
+/* Logs when the archive stops, and when it goes on. */
+static void log_archive_state(struct archive *archive)
+{
+    bool is_stopped = *archive->shown.reason != 0;
+    if (is_stopped == archive->is_stopped)
+        return;
+    archive->is_stopped = is_stopped;
+    if (is_stopped)
+        log_event(LOG_ERROR, "archive_stopped", "partition=%u reason=" LOG_QUOTED,
+                  archive->partition->index, archive->shown.reason);
+    else
+        log_event(LOG_INFO, "archive_goes_on", "partition=%u batch=%" PRIu64,
+                  archive->partition->index, archive->shown.last);
+}
+
+static void archive_job_ended(struct job *job)
+{
+    struct archive *archive = container_of(job, struct archive, job);
+    struct metric_cell *cell = archive->partition->metrics.cell;
+    archive->is_working = false;
+    archive->shown = archive->figures;
+    cell_set(cell, PARTITION_ARCHIVE_MS, archive->shown.time_us / 1000);
+    cell_set(cell, PARTITION_ARCHIVE_STOPPED, *archive->shown.reason != 0);
+    cell_set(cell, PARTITION_ARCHIVE_BYTES, archive->shown.bytes);
+    cell_set(cell, PARTITION_ARCHIVE_GAPS, archive->shown.gaps);
+    log_archive_state(archive);
+}
+
+static bool give_order(struct archive *archive)
+{
+    struct partition *partition = archive->partition;
+    const struct backend_config *config = &partition->snapshot->config;
+    struct archive_order *order = &archive->order;
+    const char *name = slot_owners_name(partition->shards.owners);
+    order->refusal = partition->copies.replica
+                         ? "a shard with several copies is not archived: back it up more often"
+                         : NULL;
+    order->log_id = partition->batch.log_id;
+    order->index = partition->batch.index;
+    order->time_us = hybrid_clock_pass(&partition->batch.hybrid, clock_wall_us());
+    order->file_bytes = config->archive_file_bytes;
+    order->close_us = config->archive_close_ms * 1000;
+    order->syncs = config->durability != DURABILITY_ALWAYS;
+    int len = snprintf(order->dir, sizeof order->dir, "%s/%s/%016" PRIx64, config->archive_dir,
+                       *name ? name : partition->name, order->log_id);
+    return len < (int)sizeof order->dir;
+}
+
+/* Not while a slow call runs the loop: the next batch is not closed before it has ended. */
+static void on_archive_timer(void *owner)
+{
+    struct archive *archive = owner;
+    if (archive->is_working || archive->partition->running.aside || !give_order(archive))
+        return;
+    archive->is_working = true;
+    worker_submit(archive->worker, &archive->job);
+}
+
+struct archive *archive_new(struct partition *partition)
+{
+    if (!*partition->snapshot->config.archive_dir)
+        return NULL;
+    struct archive *archive = calloc(1, sizeof *archive);
+    CHECK(archive);
+    archive->job = (struct job){.work = run_archive_job, .done = archive_job_ended};
+    archive->partition = partition;
+    archive->storage = partition->storage;
+    archive->worker = worker_new(partition->loop, "archive");
+    archive->timer = timer_new(partition->loop, on_archive_timer, archive);
+    timer_start(archive->timer, EVERY_MS, EVERY_MS);
+    return archive;
+}
+
+void archive_free(struct archive *archive)
+{
+    if (!archive)
+        return;
+    timer_free(archive->timer);
+    atomic_store(&archive->is_ending, true);
+    worker_free(archive->worker);
+    close_all(archive);
+    free(archive);
+}
+
+void archive_info(const struct archive *archive, struct out *out)
+{
+    if (!archive)
+        return;
+    out_printf(out,
+               "archive_last_index:%" PRIu64 "\r\narchive_until_us:%" PRIu64
+               "\r\narchive_gaps:%" PRIu64 "\r\narchive_error:%s\r\n",
+               archive->shown.last, archive->shown.time_us, archive->shown.gaps,
+               archive->shown.reason);
+}

@@ -1,0 +1,233 @@
+#include "backend/archive/archive_log.h"
+
+#include "backend/archive/archive_file.h"
+#include "backend/archive/archive_writer.h"
+#include "backend/backup/disk_file.h"
+#include "shared/check.h"
+#include "shared/path.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct log_file {
+    char *path;
+    uint64_t first, last; /* last 0: the file grows, or a crash has left it */
+};
+
+struct archive_log {
+    uint64_t id;
+    struct log_file *files; /* by their first batches */
+    size_t count;
+};
+
+/* ---- files ---- */
+
+static void add_log_file(struct archive_log *log, const char *dir, const char *name)
+{
+    char path[PATH_MAX], ignored[64];
+    uint64_t first, last;
+    if (!archive_file_parse(name, &first, &last) ||
+        !disk_path(path, dir, name, ignored, sizeof ignored))
+        return;
+    log->files = realloc(log->files, (log->count + 1) * sizeof log->files[0]);
+    CHECK(log->files);
+    log->files[log->count] = (struct log_file){.path = strdup(path), .first = first, .last = last};
+    CHECK(log->files[log->count++].path);
+}
+
+/* The directory of a log; it may be missing. */
+static bool add_log_dir(struct archive_log *log, const char *dir, char *error, size_t size)
+{
+    struct disk_list list;
+    if (!path_exists(dir))
+        return true;
+    if (!disk_list(&list, dir, error, size))
+        return false;
+    for (size_t i = 0; i < list.count; i++)
+        add_log_file(log, dir, list.names[i]);
+    disk_list_free(&list);
+    return true;
+}
+
+/* The log's directories below all shards of one archive. */
+static bool add_archive(struct archive_log *log, const char *archive, char *error, size_t size)
+{
+    struct disk_list list;
+    char dir[PATH_MAX], name[320];
+    if (!disk_list(&list, archive, error, size))
+        return false;
+    bool good = true;
+    for (size_t i = 0; good && i < list.count; i++) {
+        (void)snprintf(name, sizeof name, "%s/%016" PRIx64, list.names[i], log->id);
+        good = disk_path(dir, archive, name, error, size) && add_log_dir(log, dir, error, size);
+    }
+    disk_list_free(&list);
+    return good;
+}
+
+static int compare_log_files(const void *a, const void *b)
+{
+    const struct log_file *one = a, *other = b;
+    if (one->first != other->first)
+        return one->first < other->first ? -1 : 1;
+    return (one->last > other->last) - (one->last < other->last);
+}
+
+struct archive_log *archive_log_new(const char *dirs, uint64_t log_id, char *error, size_t size)
+{
+    struct archive_log *log = calloc(1, sizeof *log);
+    char path[PATH_MAX];
+    bool good = true;
+    CHECK(log);
+    log->id = log_id;
+    while (good && *dirs) {
+        size_t len = strcspn(dirs, ",");
+        (void)snprintf(path, sizeof path, "%.*s", (int)len, dirs);
+        good = add_archive(log, path, error, size);
+        dirs += len + (dirs[len] == ',');
+    }
+    if (log->count)
+        qsort(log->files, log->count, sizeof log->files[0], compare_log_files);
+    if (good)
+        return log;
+    archive_log_free(log);
+    return NULL;
+}
+
+void archive_log_free(struct archive_log *log)
+{
+    if (!log)
+        return;
+    for (size_t i = 0; i < log->count; i++)
+        free(log->files[i].path);
+    free(log->files);
+    free(log);
+}
+
+size_t archive_log_files(const struct archive_log *log)
+{
+    return log->count;
+}
+
+/* ---- batches ---- */
+
+struct walk {
+    const struct archive_log *log;
+    archive_record_fn *read;
+    void *owner;
+    struct archive_reach *reach;
+    char *error;
+    size_t size;
+};
+
+/* Gives the records of the frame from the next one on. */
+static enum archive_go walk_records(struct walk *walk, const struct archive_frame *frame,
+                                    struct bytes body)
+{
+    struct archive_reach *reach = walk->reach;
+    struct bytes record;
+    for (uint64_t index = frame->first; index <= frame->last; index++) {
+        if (!decode_archive_record(&body, &record)) {
+            (void)snprintf(reach->damage, sizeof reach->damage, "batch %" PRIu64 " is damaged",
+                           index);
+            return ARCHIVE_STOP;
+        }
+        if (index < reach->next)
+            continue;
+        enum archive_go go = walk->read(walk->owner, index, record, walk->error, walk->size);
+        if (go != ARCHIVE_GO_ON)
+            return go;
+        reach->next = index + 1;
+    }
+    return ARCHIVE_GO_ON;
+}
+
+static enum archive_go walk_frame(struct walk *walk, struct archive_file *file,
+                                  const struct archive_frame *frame)
+{
+    struct archive_reach *reach = walk->reach;
+    struct bytes body;
+    enum archive_go go = ARCHIVE_GO_ON;
+    bool is_new = frame->kind == ARCHIVE_RECORDS && frame->last >= reach->next;
+    bool is_time = frame->kind == ARCHIVE_TIME && frame->last + 1 == reach->next;
+    if (is_new && walk->read) {
+        if (!archive_file_body(file, &body, reach->damage, sizeof reach->damage))
+            return ARCHIVE_STOP;
+        go = walk_records(walk, frame, body);
+    } else if (is_new) {
+        reach->next = frame->last + 1;
+    }
+    if ((is_new || is_time) && go == ARCHIVE_GO_ON && frame->ends_us > reach->until_us)
+        reach->until_us = frame->ends_us;
+    return go;
+}
+
+/* STOP: `read` said so. A damaged file ends early, and the next one may have what is missing. */
+static enum archive_go walk_frames(struct walk *walk, struct archive_file *file)
+{
+    struct archive_reach *reach = walk->reach;
+    struct archive_frame frame;
+    enum archive_read read;
+    while ((read = archive_file_next(file, &frame, reach->damage, sizeof reach->damage)) ==
+           ARCHIVE_READ) {
+        if (frame.kind == ARCHIVE_RECORDS && frame.first > reach->next)
+            return ARCHIVE_GO_ON;
+        if (frame.kind == ARCHIVE_END)
+            return ARCHIVE_GO_ON;
+        enum archive_go go = walk_frame(walk, file, &frame);
+        if (go != ARCHIVE_GO_ON)
+            return *reach->damage ? ARCHIVE_GO_ON : go;
+    }
+    return ARCHIVE_GO_ON;
+}
+
+static enum archive_go walk_file(struct walk *walk, const struct log_file *from)
+{
+    struct archive_reach *reach = walk->reach;
+    struct archive_file *file = archive_file_open(from->path, reach->damage, sizeof reach->damage);
+    enum archive_go go = ARCHIVE_GO_ON;
+    if (file && archive_file_head(file)->log_id == walk->log->id)
+        go = walk_frames(walk, file);
+    else if (file)
+        (void)snprintf(reach->damage, sizeof reach->damage, "%s: it belongs to another log",
+                       from->path);
+    archive_file_free(file);
+    if (!from->last)
+        *reach->damage = 0; /* a crash may leave a part of a frame in a file that grows */
+    return go;
+}
+
+/* What lies behind a gap. */
+static void note_later(struct archive_reach *reach, const struct log_file *from)
+{
+    char ignored[64];
+    struct archive_frame frame;
+    struct archive_file *file = archive_file_open(from->path, ignored, sizeof ignored);
+    if (file && archive_file_next(file, &frame, ignored, sizeof ignored) == ARCHIVE_READ) {
+        reach->later = from->first;
+        reach->later_us = frame.begins_us;
+    }
+    archive_file_free(file);
+}
+
+bool archive_log_walk(const struct archive_log *log, uint64_t from, archive_record_fn *read,
+                      void *owner, struct archive_reach *reach, char *error, size_t size)
+{
+    struct walk walk = {log, read, owner, reach, error, size};
+    *reach = (struct archive_reach){.next = from};
+    for (size_t i = 0; i < log->count; i++) {
+        const struct log_file *file = &log->files[i];
+        if (file->first > reach->next) {
+            note_later(reach, file);
+            return true;
+        }
+        if (file->last && file->last + 1 < reach->next)
+            continue;
+        enum archive_go go = walk_file(&walk, file);
+        if (go != ARCHIVE_GO_ON)
+            return go == ARCHIVE_STOP;
+    }
+    return true;
+}

@@ -1,0 +1,352 @@
+#!/usr/bin/python3
+"""Restores to a point in time: transactions whole, each list a prefix, exactly what was there at that moment; gaps and damage are
+said, and a full archive disk stops no write."""
+
+import datetime
+import glob
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+from support.cluster import Cluster, binary, metric
+from support.disk import SmallDisk
+from support.harness import Failure, Suite, check, check_equal, patience, sized, wait_for
+from support.resp import ReplyError, value
+
+suite = Suite(__doc__)
+WRITERS = 4
+LISTS = 9
+
+
+def moment():
+    """Now, as --to takes it."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%S.%fZ')
+
+
+def tool(*arguments):
+    done = subprocess.run([binary('scree-backend')] + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=5 * patience(), check=False)
+    return done.returncode, done.stdout.decode('utf-8', 'replace')
+
+
+class Place:
+    """Directories for a backup and an archive, which outlive a cluster."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix='scree-archive-')
+        self.backups, self.archive = (os.path.join(self.path, name) for name in ('backups', 'archive'))
+        self.options = {'backend': {'backup-dir': self.backups, 'archive-dir': self.archive, 'archive-close': '1s'}}
+        return self
+
+    def __exit__(self, *ignored):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def files(self):
+        return sorted(glob.glob(os.path.join(self.archive, '*', '*', '*.log')))
+
+    def restore(self, cluster, backup, to, index=0, names=None):
+        backend = cluster.backends[index]
+        shards = ['--map', cluster.shards_path, '--shard', ','.join(names)] if names else []
+        return tool('--config', backend.config_path, '--restore', os.path.join(self.backups, backup), '--archive', self.archive,
+                    '--to', to, *shards)
+
+
+def until(cluster):
+    """Up to which time the archives of all shards go."""
+    times = []
+    for backend in cluster.backends:
+        text = backend.http('/metrics')[1]
+        times += [float(line.split()[-1]) for line in text.splitlines()
+                  if line.startswith('scree_backend_archive_timestamp_seconds{')]
+    return min(times)
+
+
+def wait_archived(cluster):
+    now = time.time()
+    wait_for(lambda: until(cluster) > now, 'the archive to have all until now')
+
+
+def erase(cluster):
+    """Kills everything at once, and removes all data."""
+    for process in cluster.proxies + cluster.backends:
+        process.kill9()
+    for backend in cluster.backends:
+        shutil.rmtree(backend.data)
+
+
+def start(cluster):
+    for process in cluster.backends + cluster.proxies:
+        process.start()
+    cluster.wait_linked()
+
+
+class Writer(threading.Thread):
+    """Appends numbers 0, 1, 2 ... of its own to several lists at once, on any shards; a list has all or none of them."""
+
+    def __init__(self, cluster, number):
+        super().__init__(daemon=True)
+        self.cluster, self.number, self.rng = cluster, number, random.Random(number)
+        self.done, self.times = 0, []  # of each number: before it was sent and after its reply, and the lists
+        self.is_over = False
+
+    def run(self):
+        try:
+            with self.cluster.connect() as client:
+                while not self.is_over:
+                    self.append(client)
+        except (OSError, EOFError, ReplyError):
+            pass
+
+    def append(self, client):
+        lists = self.rng.sample(range(LISTS), 3)
+        item = '%d:%d' % (self.number, self.done)
+        begin = time.time()
+        reply = client.pipeline([['MULTI']] + [['RPUSH', 'list:%d' % i, item] for i in lists] + [['EXEC']])[-1]
+        if isinstance(value(reply), list):
+            self.times.append((begin, time.time(), lists))
+            self.done += 1
+
+
+def read_lists(client):
+    return {i: [tuple(map(int, item.split(b':'))) for item in client.get('LRANGE', 'list:%d' % i, '0', '-1')] for i in range(LISTS)}
+
+
+def check_moment(writers, found, when):
+    """Each writer's appends are there up to one number, wholly; all that had ended before the moment, none that began after it."""
+    for writer in writers:
+        seen = {i: [number for who, number in items if who == writer.number] for i, items in found.items()}
+        last = max([numbers[-1] for numbers in seen.values() if numbers], default=-1)
+        for i, numbers in seen.items():
+            expected = [number for number in range(last + 1) if number >= len(writer.times) or i in writer.times[number][2]]
+            check_equal([n for n in numbers if n < len(writer.times)], [n for n in expected if n < len(writer.times)],
+                        'list %d: the appends of writer %d' % (i, writer.number))
+        before = sum(end < when for _, end, _ in writer.times)
+        after = sum(begin < when for begin, _, _ in writer.times)
+        check(before - 1 <= last <= after, 'writer %d: %d is the last one, %d had ended and %d begun' % (writer.number, last, before, after))
+
+
+def check_notices(writers, found, when):
+    """The check is no formality: it fails for a list that lacks a value, and for another moment."""
+    def fails(lists, at):
+        try:
+            check_moment(writers, lists, at)
+        except Failure:
+            return True
+        return False
+    longest = max(found, key=lambda i: len(found[i]))
+    check(fails({**found, longest: found[longest][:3] + found[longest][4:]}, when), 'a lost value is not noticed')
+    check(fails(found, when + 3600) and fails(found, when - 3600), 'another moment is not noticed')
+
+
+@suite.case('three shards under transactions: backup, more writes, FLUSHALL, everything is killed and erased: the moment before it is there')
+def _(run):
+    with Place() as place, Cluster(backends=1, partitions=3, proxies=1, linked=True, backend_options=place.options) as cluster:
+        writers = [Writer(cluster, i) for i in range(WRITERS)]
+        for writer in writers:
+            writer.start()
+        wait_for(lambda: all(writer.done > 20 for writer in writers), 'writes')
+        with cluster.connect() as client:
+            check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'base', 'WAIT', 'LEASE', '15000'), ('$', b'base'))
+            moments = []
+            for _ in range(sized(3, long=20)):
+                done = [writer.done for writer in writers]
+                wait_for(lambda: all(writer.done > before + 10 for writer, before in zip(writers, done)), 'more writes')
+                moments.append((moment(), time.time()))
+            wait_for(lambda: all(writer.done > before + 10 for writer, before in zip(writers, done)), 'more writes')
+            check_equal(client.call('FLUSHALL'), ('+', b'OK'))
+            for writer in writers:
+                writer.is_over = True
+            for writer in writers:
+                writer.join()
+            client.call('SET', 'after', 'x')
+            left = read_lists(client)
+        wait_archived(cluster)
+        code, text = tool('--list-times', place.backups, '--archive', place.archive)
+        check(code == 0 and 'backup base: ' in text, text)
+        for text, when in moments:
+            erase(cluster)
+            code, said = place.restore(cluster, 'base', text)
+            check(code == 0, said)
+            start(cluster)
+            with cluster.connect() as client:
+                found = read_lists(client)
+                check_equal(client.get('GET', 'after'), None)
+            check_moment(writers, found, when)
+            check_notices(writers, found, when)
+        run.note('%d transactions, restored as of %d moments' % (sum(writer.done for writer in writers), len(moments)))
+        # the last one: what came after FLUSHALL
+        erase(cluster)
+        code, said = place.restore(cluster, 'base', 'latest')
+        check(code == 0, said)
+        start(cluster)
+        with cluster.connect() as client:
+            check_equal((client.get('GET', 'after'), read_lists(client)), (b'x', left))
+
+
+@suite.case('each backend restores the shards that it has; TTLs stay moments; a later backup and archive go on from there')
+def _(run):
+    with Place() as place, Cluster(backends=2, partitions=1, proxies=1, linked=True, backend_options=place.options) as cluster:
+        with cluster.connect() as client:
+            client.pipeline([['SET', 'key:%d' % i, 'old'] for i in range(100)])
+            client.pipeline([['HSET', 'hash:%d' % i, 'f', 'v'] for i in range(20)])
+            client.pipeline([['PEXPIRE', 'hash:%d' % i, '1500'] for i in range(20)])
+            check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'base', 'WAIT', 'LEASE', '15000'), ('$', b'base'))
+            client.pipeline([['PERSIST', 'hash:%d' % i] for i in range(20)])
+            client.pipeline([['SET', 'key:%d' % i, 'new', 'PX', '100000000'] for i in range(50)])
+            ends = client.get('PEXPIRETIME', 'key:0')
+            when = moment()
+            client.pipeline([['DEL', 'key:%d' % i] for i in range(100)])
+        wait_archived(cluster)
+        for turn in range(2):
+            time.sleep(0 if turn else 2)  # the TTLs of the base are over when it is restored
+            erase(cluster)
+            for index in range(2):
+                code, said = place.restore(cluster, 'base', when, index, ['b%dp0' % index])
+                check(code == 0, said)
+            start(cluster)
+            with cluster.connect() as client:
+                check_equal([client.get('GET', 'key:%d' % i) for i in (0, 49, 50, 99)], [b'new', b'new', b'old', b'old'])
+                check_equal(client.get('PEXPIRETIME', 'key:0'), ends)
+                check_equal([client.get('HGET', 'hash:%d' % i, 'f') for i in range(20)], [b'v'] * 20)
+        with cluster.connect() as client:
+            check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'second', 'WAIT', 'LEASE', '15000'), ('$', b'second'))
+            client.call('SET', 'key:0', 'newest')
+            when = moment()
+            client.call('FLUSHALL')
+        wait_archived(cluster)
+        erase(cluster)
+        for index in range(2):
+            code, said = place.restore(cluster, 'second', when, index, ['b%dp0' % index])
+            check(code == 0, said)
+        start(cluster)
+        with cluster.connect() as client:
+            check_equal(client.get('GET', 'key:0'), b'newest')
+
+
+@suite.case('a missing and a damaged file, a moment that is not there, another shape: refused with the reason, and nothing is written')
+def _(run):
+    with Place() as place, Cluster(backends=1, partitions=1, proxies=0, backend_options=place.options) as cluster:
+        client = cluster.partition(0)
+        early = moment()
+        client.call('SET', 'k', '0')
+        check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'base')[0], '+')
+        wait_for(lambda: glob.glob(os.path.join(place.backups, 'base', '*', 'MANIFEST.sha256')), 'the backup')
+        for i in range(1, 5):
+            files = len(place.files())
+            client.call('SET', 'k', str(i))
+            when = moment()
+            wait_for(lambda: len(place.files()) > files, 'the file to be closed')
+        wait_archived(cluster)
+        cluster.backends[0].kill9()
+        data = cluster.backends[0].data
+        shutil.rmtree(data)
+
+        def refused(to, *words):
+            code, said = place.restore(cluster, 'base', to)
+            check(code == 1 and all(word in said for word in words), said)
+            check(not os.path.exists(data) or not os.listdir(data), 'something was written: %r' % said)
+
+        refused(early, 'the backup is later than this moment')
+        refused('2100-01-01T00:00:00Z', 'its archive goes to')
+        refused('yesterday', 'expected latest, or a time')
+        code, said = tool('--config', cluster.backends[0].config_path, '--restore', os.path.join(place.backups, 'base'), '--archive',
+                          place.archive)
+        check(code == 2 and '--to' in said, said)
+        victim = place.files()[-2]
+        os.rename(victim, victim + '.away')
+        refused(when, 'batches are missing')
+        code, said = tool('--list-times', place.backups, '--archive', place.archive)
+        check('are missing, until' in said, said)
+        os.rename(victim + '.away', victim)
+        with open(victim, 'r+b') as file:
+            file.seek(130)
+            byte = file.read(1)
+            file.seek(130)
+            file.write(bytes([byte[0] ^ 1]))
+        code, said = place.restore(cluster, 'base', when)
+        check(code == 1 and 'damaged' in said, said)
+        check(os.path.exists(os.path.join(data, 'RESTORING')), 'an interrupted restore is marked')
+        with open(victim, 'r+b') as file:
+            file.seek(130)
+            file.write(byte)
+        code, said = place.restore(cluster, 'base', when)
+        check(code == 0, said)
+        cluster.backends[0].start()
+        check_equal(cluster.partition(0).get('GET', 'k'), b'4')
+
+
+@suite.case('with durability = os, what was written is in the archive all the same')
+def _(run):
+    with Place() as place:
+        options = {'backend': {**place.options['backend'], 'durability': 'os'}}
+        with Cluster(backends=1, partitions=1, proxies=0, backend_options=options) as cluster:
+            client = cluster.partition(0)
+            check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'base')[0], '+')
+            wait_for(lambda: glob.glob(os.path.join(place.backups, 'base', '*', 'MANIFEST.sha256')), 'the backup')
+            client.call('SET', 'k', 'v')
+            wait_archived(cluster)
+            erase(cluster)
+            code, said = place.restore(cluster, 'base', 'latest')
+            check(code == 0, said)
+            cluster.backends[0].start()
+            check_equal(cluster.partition(0).get('GET', 'k'), b'v')
+
+
+@suite.case('a full archive disk stops the archive and no write; when there is room, it goes on, without a gap or with one that is said')
+def _(run):
+    disk = SmallDisk(8)
+    rng = random.Random(1)
+    try:
+        with Place() as place:
+            options = {'backend': {**place.options['backend'], 'archive-dir': os.path.join(disk.path, 'archive'), 'archive-file': '1mb'},
+                       'store': {'wal-limit': '1mb', 'memtable': '1mb'}}
+            with Cluster(backends=1, partitions=1, proxies=0, backend_options=options) as cluster:
+                backend, client = cluster.backends[0], cluster.partition(0)
+
+                def figure(name):
+                    return metric(backend.http('/metrics')[1], 'scree_backend_archive_' + name)
+
+                def write():
+                    replies = client.pipeline([['SET', 'k%d' % rng.randrange(20), rng.randbytes(20000)] for _ in range(20)])
+                    check(all(value(reply) == b'OK' for reply in replies), 'a write was refused: %r' % replies[:1])
+                    return figure('stopped') == 1
+
+                wait_for(write, 'the archive to be full')
+                wait_for(lambda: b'archive_stopped' in backend.log(), 'the event')
+                def goes_on():
+                    for path in glob.glob(os.path.join(disk.path, 'archive', '*', '*', '*.log')):
+                        os.unlink(path)
+                    return figure('stopped') == 0
+
+                wait_for(goes_on, 'the archive to go on')
+                check_equal(figure('gaps_total'), 0, 'archive-backlog bridges it')
+                check(b'archive_goes_on' in backend.log(), 'the event')
+                wait_archived(cluster)
+
+                backend.options['backend']['archive-backlog'] = '0'
+                backend.write_config()
+                backend.signal(signal.SIGHUP)
+                wait_for(lambda: metric(backend.http('/metrics')[1], 'scree_backend_store_change_log_bytes') == 0, 'the backlog to go')
+                wait_for(write, 'the archive to be full')
+                kept = sorted(name for name in os.listdir(os.path.join(backend.data, 'partition-0')) if name.endswith('.batches'))[-1]
+
+                def passed():
+                    write()
+                    return sorted(name for name in os.listdir(os.path.join(backend.data, 'partition-0'))
+                                  if name.endswith('.batches'))[0] > kept
+
+                wait_for(passed, 'batches to leave the log')
+                wait_for(goes_on, 'the archive to go on')
+                wait_for(lambda: figure('gaps_total') == 1, 'the gap to be counted')
+                check(b'archive_gap' in backend.log(), 'the event')
+    finally:
+        disk.remove()
+
+
+if __name__ == '__main__':
+    suite.main()
