@@ -4,7 +4,6 @@
 #include "backend/backup/disk_file.h"
 #include "shared/check.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -25,23 +24,6 @@ struct archive_file {
     char *stored, *raw;         /* of its body */
 };
 
-static bool read_at(const struct archive_file *file, uint64_t at, char *to, size_t len)
-{
-    while (len) {
-        ssize_t got = pread(file->fd, to, len, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got == 0)
-            errno = EIO; /* the file became shorter */
-        if (got <= 0)
-            return false;
-        to += got;
-        at += (uint64_t)got;
-        len -= (size_t)got;
-    }
-    return true;
-}
-
 static bool set_damaged(const struct archive_file *file, char *error, size_t size)
 {
     (void)snprintf(error, size, "%s: the file is damaged at byte %llu", file->path,
@@ -58,7 +40,7 @@ static bool read_file_head(struct archive_file *file, char *error, size_t size)
     file->size = (uint64_t)found.st_size;
     if (file->size < sizeof head)
         return set_damaged(file, error, size);
-    if (!read_at(file, 0, head, sizeof head))
+    if (!disk_read_at(file->fd, 0, head, sizeof head))
         return disk_failed(file->path, error, size);
     file->at = sizeof head;
     return decode_archive_head((struct bytes){head, sizeof head}, &file->head) ||
@@ -109,7 +91,7 @@ enum archive_read archive_file_next(struct archive_file *file, struct archive_fr
     char header[ARCHIVE_FRAME_BYTES];
     if (file->size - file->at < sizeof header)
         return ARCHIVE_READ_END;
-    if (!read_at(file, file->at, header, sizeof header)) {
+    if (!disk_read_at(file->fd, file->at, header, sizeof header)) {
         (void)disk_failed(file->path, error, size);
         return ARCHIVE_READ_BAD;
     }
@@ -137,7 +119,7 @@ bool archive_file_body(struct archive_file *file, struct bytes *body, char *erro
 {
     const struct archive_frame *frame = &file->frame;
     char *stored = renew_buffer(&file->stored, frame->stored);
-    if (!read_at(file, file->at - frame->stored, stored, frame->stored))
+    if (!disk_read_at(file->fd, file->at - frame->stored, stored, frame->stored))
         return disk_failed(file->path, error, size);
     *body = (struct bytes){stored, frame->stored};
     if (archive_sum(*body) != frame->body_sum)

@@ -1,5 +1,5 @@
 /*
- * archive_pack.h - compresses the bodies of archive frames, by zstd.
+ * archive_pack.h - the records of an archive frame are compressed by zstd before they are written.
  */
 #pragma once
 

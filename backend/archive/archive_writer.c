@@ -113,16 +113,7 @@ static bool append_to_file(struct archive_writer *writer, const char *from, size
 {
     writer->is_dirty = true;
     writer->bytes += len;
-    while (len) {
-        ssize_t put = write(writer->fd, from, len);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return disk_failed(writer->dir, error, size);
-        from += put;
-        len -= (size_t)put;
-    }
-    return true;
+    return disk_append(writer->fd, from, len) || disk_failed(writer->dir, error, size);
 }
 
 static bool append_frame(struct archive_writer *writer, struct archive_frame *frame,
@@ -422,10 +413,4 @@ bool archive_writer_close(struct archive_writer *writer, char *error, size_t siz
         return false;
     return writer->whole.first ? end_file(writer, error, size)
                                : remove_open_file(writer, error, size);
-}
-
-uint64_t archive_writer_batches(const struct archive_writer *writer)
-{
-    return writer->fd < 0 || !writer->whole.first ? 0
-                                                  : writer->whole.last - writer->whole.first + 1;
 }

@@ -23,7 +23,8 @@ void archive_file_name(char name[ARCHIVE_NAME_MAX], uint64_t first, uint64_t las
 /* False: it is no such name. *last is 0 for a file that grows. */
 bool archive_file_parse(const char *name, uint64_t *first, uint64_t *last);
 
-/* Opens the directory of a log, which is made if it is missing. NULL and a reason: it cannot be written, or another process has it. */
+/* Opens the directory of the log for writing, and makes it if it does not exist. NULL and a reason in error[size]: it cannot be written, or
+ * another process holds its lock. */
 struct archive_writer *archive_writer_new(const char *dir, uint64_t log_id, uint64_t data_format,
                                           char *error, size_t size);
 /* Without closing the file. NULL is allowed. */
@@ -36,14 +37,12 @@ uint64_t archive_writer_last_sum(const struct archive_writer *writer);
 uint64_t archive_writer_time_us(const struct archive_writer *writer);
 /* The next batch has this index. Unless it follows the last one, a new file begins, and what lies between is a gap. */
 bool archive_writer_begin(struct archive_writer *writer, uint64_t next, char *error, size_t size);
-/* Adds the next batch; it is durable after the next sync. */
+/* Adds the batch with this index, the one after the last. It may be lost by a power failure until archive_writer_sync has returned. */
 bool archive_writer_add(struct archive_writer *writer, uint64_t index, struct bytes record,
                         char *error, size_t size);
 /* Makes durable what was added, and that the log has no later batch with a time up to this one (0: not known). */
 bool archive_writer_sync(struct archive_writer *writer, uint64_t time_us, char *error, size_t size);
 /* Bytes of the file that grows; 0: there is none. */
 uint64_t archive_writer_bytes(const struct archive_writer *writer);
-/* Batches in the file that grows. */
-uint64_t archive_writer_batches(const struct archive_writer *writer);
 /* Closes the file that grows, if there is one; durable on return. One without batches is removed. */
 bool archive_writer_close(struct archive_writer *writer, char *error, size_t size);

@@ -65,10 +65,10 @@ void disk_list_free(struct disk_list *list)
 
 /* ---- small files ---- */
 
-static bool read_fully(int fd, char *to, size_t len)
+bool disk_read_at(int fd, uint64_t at, char *to, size_t len)
 {
     while (len) {
-        ssize_t got = read(fd, to, len);
+        ssize_t got = pread(fd, to, len, (off_t)at);
         if (got < 0 && errno == EINTR)
             continue;
         if (got == 0)
@@ -76,12 +76,13 @@ static bool read_fully(int fd, char *to, size_t len)
         if (got <= 0)
             return false;
         to += got;
+        at += (uint64_t)got;
         len -= (size_t)got;
     }
     return true;
 }
 
-static bool write_fully(int fd, const char *from, size_t len)
+bool disk_append(int fd, const char *from, size_t len)
 {
     while (len) {
         ssize_t put = write(fd, from, len);
@@ -122,7 +123,7 @@ bool disk_read(const char *path, size_t max, struct bytes *data, char *error, si
     if (good) {
         char *text = malloc((size_t)found.st_size + 1);
         CHECK(text);
-        good = read_fully(fd, text, (size_t)found.st_size);
+        good = disk_read_at(fd, 0, text, (size_t)found.st_size);
         *data = (struct bytes){text, (size_t)found.st_size};
         if (!good)
             free(text);
@@ -138,7 +139,7 @@ bool disk_write(const char *path, struct bytes data, char *error, size_t size)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0640);
     if (fd < 0)
         return disk_failed(path, error, size);
-    bool good = write_fully(fd, data.data, data.len) && fsync(fd) == 0;
+    bool good = disk_append(fd, data.data, data.len) && fsync(fd) == 0;
     good = close(fd) == 0 && good;
     return good || disk_failed(path, error, size);
 }
@@ -158,7 +159,7 @@ static bool pass_chunks(int from, int to, struct disk_progress *progress, struct
             continue;
         if (got > 0) {
             sha256_add(sha256, (struct bytes){chunk, (size_t)got});
-            good = to < 0 || write_fully(to, chunk, (size_t)got);
+            good = to < 0 || disk_append(to, chunk, (size_t)got);
             atomic_fetch_add_explicit(&progress->bytes_done, (uint64_t)got, memory_order_relaxed);
         }
         if (good && atomic_load(&progress->is_cancelled)) {

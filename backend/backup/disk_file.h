@@ -29,6 +29,10 @@ bool disk_path(char *path, const char *dir, const char *name, char *error, size_
 /* The names in a directory, without "." and "..". */
 bool disk_list(struct disk_list *list, const char *dir, char *error, size_t size);
 void disk_list_free(struct disk_list *list);
+/* Reads `len` bytes from the offset `at` on. False and errno: also when the file has fewer (EIO). */
+bool disk_read_at(int fd, uint64_t at, char *to, size_t len);
+/* Writes all bytes where the descriptor stands. False and errno: some may be written. */
+bool disk_append(int fd, const char *from, size_t len);
 /* Reads a file; the caller frees data->data. A file longer than `max` is refused. */
 bool disk_read(const char *path, size_t max, struct bytes *data, char *error, size_t size);
 /* Replaces the file durably. */
