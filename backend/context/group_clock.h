@@ -48,9 +48,10 @@ void group_clock_hear(struct group_clock *clock, uint64_t time_us);
 void group_clock_raise(struct group_clock *clock, uint64_t time_us);
 /* This copy was elected: if no time is known, its own clock's time is the group's. */
 void group_clock_elected(struct group_clock *clock);
-/* The process before has kept this time. */
+/* At the start of a process: the time goes on from the one that the process before it has saved. */
 void group_clock_go_on(struct group_clock *clock, const struct replica_time *kept);
-/* Sets *kept to the present time if a process that went on from *kept would be behind that, or well ahead. False: it would not. */
+/* True: the saved time *kept is out of date, and is set to the present one, which the caller saves. It is out of date if a process that started
+ * now from *kept would be 10 ms behind the group, or 1 s ahead. */
 bool group_clock_keep(const struct group_clock *clock, struct replica_time *kept);
 /* This copy leads from now on. Returns by how much a time that is not believed was ahead, in µs; 0: none was. */
 int64_t group_clock_lead(struct group_clock *clock);

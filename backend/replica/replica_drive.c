@@ -114,7 +114,7 @@ static void save_vote(struct replica *replica, const struct consensus_update *up
     replica_save_begin(replica->disk.save, &replica->record, core_saved);
 }
 
-/* Term and vote, or only a new time of the group: the messages of the update wait for it. */
+/* Saves the term and the vote, or only the group's time when that has moved. The messages of the update are sent when it is on the disk. */
 static void save_promises(struct replica *replica, const struct consensus_update *update,
                           bool has_heard)
 {
