@@ -632,8 +632,8 @@ def fail_disk(run, kinds, error, coordinator):
             return not any(isinstance(got, ReplyError) for got in values) and len(set(values)) == 1
         for turn in range(sized(3, long=30)):
             wait_for(lambda: write('before %d' % turn) == [b'OK'] * SHARDS, 'a transaction')
-            cluster.shards[0].get('SET', other, turn)
             wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+            cluster.shards[0].get('SET', other, turn)  # written after the batch that deletes the last decision
             disk.fail(kinds, turn + 1, -1, error)
             replies = [write('during %d' % turn) for _ in range(4)]
             refused = [reply for reply in replies if isinstance(reply, ReplyError)]
