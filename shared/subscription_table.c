@@ -33,6 +33,7 @@ void subscription_table_free(struct subscription_table *set)
     CHECK(list_empty(&set->topics));
     table_free(set->names);
     table_free(set->pairs);
+    name_lengths_free(&set->lengths);
     free(set);
 }
 
@@ -112,6 +113,7 @@ static struct topic *topic_make(struct subscription_table *set, struct bytes nam
     list_init(&topic->group);
     list_push(&set->topics, &topic->link);
     table_put(set->names, name, topic);
+    name_lengths_add(&set->lengths, name.len);
     return topic;
 }
 
@@ -119,6 +121,7 @@ static void topic_drop(struct topic *topic)
 {
     CHECK(list_empty(&topic->subscriptions));
     table_remove(topic->set->names, topic_name(topic));
+    name_lengths_remove(&topic->set->lengths, topic->name_len);
     list_remove(&topic->link);
     list_remove(&topic->group);
     free(topic);

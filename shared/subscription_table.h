@@ -12,6 +12,7 @@
 
 #include "shared/bytes.h"
 #include "shared/list.h"
+#include "shared/name_lengths.h"
 
 #include <stdint.h>
 
@@ -48,6 +49,7 @@ struct subscription_table {
     struct table *names; /* name → topic */
     struct table *pairs; /* addresses of topic and follower → subscription */
     struct list topics;
+    struct name_lengths lengths; /* of the names */
 };
 
 struct subscription_table *subscription_table_new(void);

@@ -137,29 +137,108 @@ static void overlap_error(struct call *call, struct bytes prefix, const char *wh
                 (int)prefix.len, prefix.data, which, (int)other.len, other.data);
 }
 
-/* Replies an error when one prefix begins with another. */
+/* The first of the client's prefixes, which are sorted, that overlaps with this one; NULL: none. They do not overlap with each other, but for
+ * the empty one, which is there when BCAST was given without PREFIX. */
+static const struct bytes *own_overlap(const struct bytes *own, uint32_t count, struct bytes prefix)
+{
+    uint32_t low = 0;
+    uint32_t high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (bytes_compare(own[middle], prefix) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (count && own[0].len == 0)
+        return own;
+    if (low > 0 && overlap(own[low - 1], prefix))
+        return own + low - 1;
+    return low < count && overlap(own[low], prefix) ? own + low : NULL;
+}
+
+/* A prefix that was given. */
+struct given {
+    struct bytes prefix;
+    uint32_t index; /* among those that were given */
+    /* place, among the sorted ones, of the longest one with which it begins; -1: none */
+    int64_t shorter;
+};
+
+static int by_given_prefix(const void *a, const void *b)
+{
+    return bytes_compare(((const struct given *)a)->prefix, ((const struct given *)b)->prefix);
+}
+
+/* True for each given prefix that overlaps with another. Sorted, a prefix stands before those that begin with it, and the ones between
+ * begin with it too. */
+static const bool *find_overlapping(struct call *call, const struct arguments *arguments)
+{
+    struct given *sorted = arena_alloc(call->arena, (arguments->count + 1) * sizeof *sorted);
+    bool *overlaps = arena_alloc(call->arena, arguments->count + 1);
+    memset(overlaps, 0, arguments->count + 1);
+    for (uint32_t i = 0; i < arguments->count; i++)
+        sorted[i] = (struct given){arguments->prefixes[i], i, -1};
+    qsort(sorted, arguments->count, sizeof *sorted, by_given_prefix);
+    for (int64_t i = 0; i < arguments->count; i++) {
+        int64_t shorter = i - 1;
+        while (shorter >= 0 && !overlap(sorted[shorter].prefix, sorted[i].prefix))
+            shorter = sorted[shorter].shorter;
+        sorted[i].shorter = shorter;
+        if (shorter >= 0)
+            overlaps[sorted[i].index] = overlaps[sorted[shorter].index] = true;
+    }
+    return overlaps;
+}
+
+/* The first prefix behind this one that overlaps with it; there is one. */
+static struct bytes next_overlap(const struct arguments *arguments, uint32_t index)
+{
+    uint32_t other = index + 1;
+    while (!overlap(arguments->prefixes[index], arguments->prefixes[other]))
+        other++;
+    return arguments->prefixes[other];
+}
+
+/* Replies an error when one prefix begins with another: the first in order of the arguments, as Redis does. */
 static bool prefixes_fit(struct call *call, const struct arguments *arguments)
 {
+    enum { PREFIX_WORK = 64 }; /* in units of 10 ns, with its sorting */
     struct bytes *own;
     uint32_t own_count = own_prefixes(call, &own);
+    const bool *overlaps = find_overlapping(call, arguments);
     for (uint32_t i = 0; i < arguments->count; i++) {
         struct bytes prefix = arguments->prefixes[i];
-        if (!call_goes_on(call, own_count + arguments->count - i))
+        const struct bytes *other = own_overlap(own, own_count, prefix);
+        if (!call_goes_on(call, PREFIX_WORK))
             return false;
-        for (uint32_t j = 0; j < own_count; j++) {
-            if (overlap(prefix, own[j])) {
-                overlap_error(call, prefix, "an existing", own[j]);
-                return false;
-            }
+        if (other) {
+            overlap_error(call, prefix, "an existing", *other);
+            return false;
         }
-        for (uint32_t j = i + 1; j < arguments->count; j++) {
-            if (overlap(prefix, arguments->prefixes[j])) {
-                overlap_error(call, prefix, "another provided", arguments->prefixes[j]);
-                return false;
-            }
+        if (overlaps[i]) {
+            overlap_error(call, prefix, "another provided", next_overlap(arguments, i));
+            return false;
         }
     }
     return true;
+}
+
+/* Replies an error when the namespace's prefixes would have too many lengths. */
+static bool lengths_fit(struct call *call, const struct arguments *arguments)
+{
+    struct name_lengths new = {0};
+    const struct name_lengths *old = tracking_prefix_lengths(call->partition->watchers.tracking,
+                                                             session_namespace(call->session));
+    for (uint32_t i = 0; i < arguments->count; i++)
+        if (!name_lengths_have(old, arguments->prefixes[i].len))
+            name_lengths_add(&new, arguments->prefixes[i].len);
+    bool fits = new.count == 0 || old->count + new.count <= PREFIX_LENGTHS_MAX;
+    name_lengths_free(&new);
+    if (!fits)
+        call_errorf(call, "ERR the prefixes of all clients may have %d different lengths at most",
+                    PREFIX_LENGTHS_MAX);
+    return fits;
 }
 
 void cmd_client_tracking(struct call *call)
@@ -173,7 +252,8 @@ void cmd_client_tracking(struct call *call)
             call_error_text(call, error);
             return;
         }
-        if (arguments.options.is_bcast && !prefixes_fit(call, &arguments))
+        if (arguments.options.is_bcast &&
+            (!prefixes_fit(call, &arguments) || !lengths_fit(call, &arguments)))
             return;
         tracking_on(call->session, &arguments.options, arguments.prefixes, arguments.count);
     } else if (bytes_is(call->argv[2], "off")) {

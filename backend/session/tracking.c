@@ -8,28 +8,12 @@
 #include "backend/keyspace/space.h"
 #include "backend/session/push_message.h"
 #include "backend/session/session.h"
+#include "backend/session/tracking_inner.h"
 #include "shared/check.h"
 #include "shared/command/keys.h"
-#include "shared/slot.h"
 #include "shared/table.h"
 
 #include <stdlib.h>
-
-enum { GROUP_SLOTS = 64, GROUPS = SLOT_COUNT / GROUP_SLOTS };
-
-/* Tracked keys of one namespace. Never freed: namespaces are few. */
-struct tracked {
-    struct subscription_table *keys;
-    struct list groups[GROUPS]; /* `keys` by slot: struct topic, linked by its group */
-    struct subscription_table *prefixes;
-    /* keys changed in this turn, if there are prefixes → struct turn_change */
-    struct table *changed;
-};
-
-/* A key that changed in this turn. */
-struct turn_change {
-    uint64_t by; /* id of the client that changed it; 0: none or several */
-};
 
 struct tracking {
     struct table *namespaces; /* name → struct tracked */
@@ -50,16 +34,6 @@ struct tracking *tracking_new(void)
     return tracking;
 }
 
-static void changed_free(struct table *changed)
-{
-    size_t cursor = 0;
-    struct bytes key;
-    void *change;
-    while (table_next(changed, &cursor, &key, &change))
-        free(change);
-    table_free(changed);
-}
-
 void tracking_free(struct tracking *tracking)
 {
     size_t cursor = 0;
@@ -71,7 +45,7 @@ void tracking_free(struct tracking *tracking)
         struct tracked *tracked = value;
         subscription_table_free(tracked->keys);
         subscription_table_free(tracked->prefixes);
-        changed_free(tracked->changed);
+        table_free_values(tracked->changed);
         free(tracked);
     }
     table_free(tracking->namespaces);
@@ -187,15 +161,6 @@ struct session *tracking_find(const struct tracking *tracking, struct bytes name
 
 /* ---- sending invalidations ---- */
 
-/* An invalidation for several clients, formatted once for each protocol. */
-struct news {
-    struct partition *partition;
-    struct session *current;  /* the client whose command caused it; NULL: none */
-    const struct bytes *keys; /* NULL: all keys */
-    size_t count;
-    struct block *frames[2]; /* RESP2 and RESP3; of `keys` */
-};
-
 static struct block *news_format(const struct news *news, uint8_t resp, uint8_t null_resp)
 {
     struct out out;
@@ -236,7 +201,7 @@ static void tell_broken(struct news *news, struct session *session)
     block_unref(frames);
 }
 
-static void send_invalidation(struct news *news, struct session *session)
+void tracking_send(struct news *news, struct session *session)
 {
     const struct tracker *tracker = &session->tracker;
     struct session *to = session;
@@ -262,7 +227,7 @@ static void send_invalidation(struct news *news, struct session *session)
     push_message_send(news->partition->watchers.messages, to, *frames, place);
 }
 
-static void news_fini(struct news *news)
+void news_fini(struct news *news)
 {
     block_unref(news->frames[0]);
     block_unref(news->frames[1]);
@@ -280,7 +245,7 @@ static void tell_readers(struct news *news, struct topic *topic)
     while ((subscription = topic_subscription_next(topic, subscription))) {
         struct session *session = session_of_keys(subscription);
         if (!session->tracker.is_bcast && !(session->tracker.is_noloop && session == news->current))
-            send_invalidation(news, session);
+            tracking_send(news, session);
     }
     topic_clear(topic);
 }
@@ -337,7 +302,7 @@ static void invalidate_at_once(struct call *call, struct bytes key)
 {
     struct news news = {
         .partition = call->partition, .current = call->session, .keys = &key, .count = 1};
-    send_invalidation(&news, call->session);
+    tracking_send(&news, call->session);
     news_fini(&news);
 }
 
@@ -396,21 +361,6 @@ static void limit_all(struct partition *partition)
 
 /* ---- keys that were changed ---- */
 
-static void note_change(struct tracking *tracking, struct tracked *tracked, struct bytes key,
-                        uint64_t by)
-{
-    struct turn_change *change = table_get(tracked->changed, key);
-    if (change) {
-        change->by = change->by == by ? by : 0;
-        return;
-    }
-    change = malloc(sizeof *change);
-    CHECK(change);
-    change->by = by;
-    table_put(tracked->changed, key, change);
-    tracking->is_changed = true;
-}
-
 void tracking_touch(struct partition *partition, const struct change *change, struct session *by)
 {
     struct tracking *tracking = partition->watchers.tracking;
@@ -420,8 +370,8 @@ void tracking_touch(struct partition *partition, const struct change *change, st
         return;
     space_place(partition->spaces, change->space, &namespace_name, &database);
     struct tracked *tracked = tracked_of(tracking, namespace_name);
-    if (subscription_topics(tracked->prefixes))
-        note_change(tracking, tracked, change->key, change->by_client && by ? by->id : 0);
+    tracking->is_changed |=
+        tracked_note(tracked, change->key, change->by_client && by ? by->id : 0);
     struct topic *topic = subscription_find(tracked->keys, change->key);
     if (!topic)
         return;
@@ -440,7 +390,7 @@ static void invalidate_trackers(struct news *news, struct tracked *tracked,
         struct tracker *tracker = container_of(link, struct tracker, link);
         struct session *session = container_of(tracker, struct session, tracker);
         if (bytes_equal(session_namespace(session), namespace_name))
-            send_invalidation(news, session);
+            tracking_send(news, session);
     }
     while ((topic = topic_next(tracked->keys, NULL)))
         topic_clear(topic);
@@ -457,12 +407,6 @@ void tracking_flush(struct call *call, const struct space *space)
         invalidate_trackers(&news, tracked_of(tracking, name), name);
 }
 
-static void changes_clear(struct tracked *tracked)
-{
-    changed_free(tracked->changed);
-    tracked->changed = table_new();
-}
-
 /* What has changed in this turn is not told: it was rolled back, and all clients drop what they have. */
 void tracking_forget_all(struct partition *partition)
 {
@@ -472,7 +416,7 @@ void tracking_forget_all(struct partition *partition)
     struct bytes name;
     void *tracked;
     while (tracking->count && table_next(tracking->namespaces, &cursor, &name, &tracked)) {
-        changes_clear(tracked);
+        tracked_forget_changes(tracked);
         invalidate_trackers(&news, tracked, name);
     }
     tracking->is_changed = false;
@@ -517,88 +461,13 @@ void tracking_forget_slots(struct partition *partition, uint16_t first, uint16_t
          link = link->next) {
         struct tracker *tracker = container_of(link, struct tracker, link);
         if (tracker->is_bcast)
-            send_invalidation(&everything, container_of(tracker, struct session, tracker));
+            tracking_send(&everything, container_of(tracker, struct session, tracker));
     }
     while (tracking->count && table_next(tracking->namespaces, &cursor, &name, &tracked))
         forget_slots_of(partition, tracked, first, last);
 }
 
-/* ---- BCAST ---- */
-
-static int by_name(const void *a, const void *b)
-{
-    const struct topic *const *x = a;
-    const struct topic *const *y = b;
-    return bytes_compare(topic_name(*x), topic_name(*y));
-}
-
-static int by_key_bytes(const void *a, const void *b)
-{
-    return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
-}
-
-/* Changed keys with this prefix, sorted. `but_by`: id of a client whose changes are left out; 0: none. Borrowed from
- * the table. */
-static size_t changed_keys(const struct tracked *tracked, struct bytes prefix, uint64_t but_by,
-                           struct bytes *keys)
-{
-    size_t cursor = 0;
-    size_t count = 0;
-    struct bytes key;
-    void *value;
-    while (table_next(tracked->changed, &cursor, &key, &value)) {
-        const struct turn_change *change = value;
-        if (key.len >= prefix.len && bytes_equal((struct bytes){key.data, prefix.len}, prefix) &&
-            !(but_by && change->by == but_by))
-            keys[count++] = key;
-    }
-    qsort(keys, count, sizeof *keys, by_key_bytes);
-    return count;
-}
-
-static void tell_prefix(struct partition *partition, const struct tracked *tracked,
-                        const struct topic *prefix, struct bytes *keys)
-{
-    struct subscription *subscription = NULL;
-    struct news news = {.partition = partition, .keys = keys};
-    news.count = changed_keys(tracked, topic_name(prefix), 0, keys);
-    while (news.count && (subscription = topic_subscription_next(prefix, subscription))) {
-        struct session *session =
-            container_of(subscription->follower, struct session, tracker.prefixes);
-        if (!session->tracker.is_noloop)
-            send_invalidation(&news, session);
-    }
-    news_fini(&news);
-    while (news.count && (subscription = topic_subscription_next(prefix, subscription))) {
-        struct session *session =
-            container_of(subscription->follower, struct session, tracker.prefixes);
-        struct news own = {.partition = partition, .keys = keys};
-        if (!session->tracker.is_noloop)
-            continue;
-        own.count = changed_keys(tracked, topic_name(prefix), session->id, keys);
-        if (own.count)
-            send_invalidation(&own, session);
-        news_fini(&own);
-    }
-}
-
-static void tell_changes(struct partition *partition, struct tracked *tracked)
-{
-    size_t count = 0;
-    size_t prefixes_count = subscription_topics(tracked->prefixes);
-    struct topic **prefixes = malloc((prefixes_count + 1) * sizeof(struct topic *));
-    struct bytes *keys = malloc(table_count(tracked->changed) * sizeof *keys);
-    CHECK(prefixes);
-    CHECK(keys);
-    for (struct topic *topic = NULL; (topic = topic_next(tracked->prefixes, topic));)
-        prefixes[count++] = topic;
-    qsort(prefixes, count, sizeof *prefixes, by_name);
-    for (size_t i = 0; i < count; i++)
-        tell_prefix(partition, tracked, prefixes[i], keys);
-    free(prefixes);
-    free(keys);
-    changes_clear(tracked);
-}
+/* ---- the end of a turn ---- */
 
 bool tracking_turn_end(struct partition *partition)
 {
@@ -613,7 +482,7 @@ bool tracking_turn_end(struct partition *partition)
     tracking->is_changed = tracking->is_limited = false;
     while (table_next(tracking->namespaces, &cursor, &name, &tracked))
         if (table_count(((struct tracked *)tracked)->changed))
-            tell_changes(partition, tracked);
+            tracked_tell(partition, tracked);
     push_messages_deliver(partition->watchers.messages, overlay_pending_ticket(partition->overlay));
     return true;
 }
@@ -631,4 +500,10 @@ void tracking_counts(struct tracking *tracking, struct bytes namespace_name, siz
     counts[0] = subscription_topics(tracked->keys);
     counts[1] = subscription_pairs(tracked->keys);
     counts[2] = subscription_topics(tracked->prefixes);
+}
+
+const struct name_lengths *tracking_prefix_lengths(struct tracking *tracking,
+                                                   struct bytes namespace_name)
+{
+    return &tracked_of(tracking, namespace_name)->prefixes->lengths;
 }

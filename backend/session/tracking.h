@@ -28,6 +28,9 @@ struct session;
 struct space;
 struct tracking; /* all of a partition */
 
+/* A changed key is looked up among the prefixes once for each length that they have. */
+enum { PREFIX_LENGTHS_MAX = 256 };
+
 struct tracking *tracking_new(void);
 void tracking_free(struct tracking *tracking);
 void tracker_init(struct tracker *tracker);
@@ -69,3 +72,6 @@ bool tracking_turn_end(struct partition *partition);
 /* For INFO: number of tracking clients; numbers of keys, (key, client) pairs and prefixes of a namespace. */
 uint32_t tracking_clients(const struct tracking *tracking);
 void tracking_counts(struct tracking *tracking, struct bytes namespace_name, size_t counts[3]);
+/* The lengths that the prefixes of a namespace have. */
+const struct name_lengths *tracking_prefix_lengths(struct tracking *tracking,
+                                                   struct bytes namespace_name);

@@ -330,6 +330,61 @@ a: CLIENT TRACKING ON BCAST OPTIN
 }
 
 
+def random_prefixes(rng):
+    """Two clients with random prefixes of two letters, many of which overlap, and turns in which keys of them change. Where a prefix overlaps
+    with a later one of its command, and is not the first, Redis replies twice, an error and OK: such commands are left out."""
+    def word():
+        return ''.join(rng.choice('ab') for _ in range(rng.randrange(1, 8)))
+
+    def some_words():
+        words = [word() for _ in range(rng.choice((1, 1, 2, 3, 8)))]
+        others = [(a, b) for i, a in enumerate(words[1:]) for b in words[i + 2:]]
+        return some_words() if any(a.startswith(b) or b.startswith(a) for a, b in others) else words
+    lines = ['a: HELLO 3', 'b: HELLO 3']
+    for turn in range(120):
+        client = rng.choice('ab')
+        if turn % 12 == 0:
+            lines.append('%s: CLIENT TRACKING OFF' % client)
+        noloop = 'NOLOOP ' if client == 'b' else ''
+        prefixes = ' '.join('PREFIX ' + name for name in some_words())
+        lines += ['%s: CLIENT TRACKING ON BCAST %s%s' % (client, noloop, prefixes),
+                  '%s: MSET %s' % (rng.choice('abw'), ' '.join('%s 1' % word() for _ in range(rng.randrange(1, 40))))]
+    return '\n'.join(lines + ['a: CLIENT TRACKINGINFO', 'b: CLIENT TRACKINGINFO'])
+
+
+@suite.case('BCAST with random prefixes: overlaps are refused, and messages and keys are in order, as in Redis')
+def _(run):
+    with Duel() as duel:
+        duel.script(random_prefixes(run.rng))
+
+
+@suite.case('10 000 prefixes and 2000 keys that change in one turn: a message for each prefix, in order')
+def _(run):
+    prefixes = ['p%d:' % i for i in range(10000)]
+    keys = ['p%d:%d' % (run.rng.randrange(10500), i) for i in range(2000)]
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster, cluster.connect(proto=3) as client:
+        client.call('CLIENT', 'TRACKING', 'ON', 'BCAST', *(word for prefix in prefixes for word in ('PREFIX', prefix)))
+        cluster.connect().call('MSET', *(word for key in keys for word in (key, '1')))
+        wanted = {}
+        for key in sorted(keys):
+            wanted.setdefault(key.partition(':')[0] + ':', []).append(key.encode())
+        for prefix in sorted(set(wanted).intersection(prefixes)):
+            check_equal(value(client.read()), [b'invalidate', wanted[prefix]])
+
+
+@suite.case('prefixes of more than 256 lengths are refused with a clear error')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster, cluster.connect(proto=3) as client:
+        def follow(lengths):
+            words = ['%d:%s' % (length, 'x' * length) for length in lengths]
+            return client.get('CLIENT', 'TRACKING', 'ON', 'BCAST', *(word for name in words for word in ('PREFIX', name)))
+        check_equal(follow(range(10, 200)), b'OK')
+        check_equal(str(follow(range(200, 300))), 'ERR the prefixes of all clients may have 256 different lengths at most')
+        check_equal(follow(range(200, 250)), b'OK')
+        client.get('CLIENT', 'TRACKING', 'OFF')
+        check_equal(follow(range(200, 300)), b'OK', 'lengths are free again')
+
+
 @suite.case('through a proxy over three shards: scripts and redirections get the frames of redis-server')
 def _(run):
     for title in ('a redirection: the other client changes its protocol',
