@@ -89,6 +89,11 @@ static void post(struct order *order)
 
 /* ---- links ------------------------------------------------------------------------------------- */
 
+static bool is_welcome(void *owner, const struct replica_hello *hello)
+{
+    return replica_change_welcomes(owner, hello);
+}
+
 static void on_hello(void *owner, const struct replica_hello *hello)
 {
     replica_group_hear(owner, hello);
@@ -173,7 +178,8 @@ static struct replica_links *links_new(struct replica *replica)
         .run_id = replica->self.run_id,
         .version = replica->self.version,
         .known = &replica->voting.known,
-        .events = {.on_hello = on_hello,
+        .events = {.is_welcome = is_welcome,
+                   .on_hello = on_hello,
                    .on_down = on_down,
                    .on_drain = on_drain,
                    .on_bulk_end = on_bulk_end,

@@ -385,6 +385,26 @@ bool replica_waits_for_voters(struct replica *replica)
     return !replica->voting.has_had_most;
 }
 
+static bool is_of_own_group(const struct replica *replica, const struct replica_hello *hello)
+{
+    const struct replica_record *record = &replica->record;
+    uint64_t term = replica->has_core ? replica->core.term : record->term;
+    return record->group && hello->group.group == record->group &&
+           hello->group.generation == record->generation && hello->term >= term;
+}
+
+/* The map of this copy is old, or its members are: its log ends before the one that sends the hello was a member. A copy that was removed has no
+ * newer map, and serves nothing. */
+bool replica_change_welcomes(const struct replica *replica, const struct replica_hello *hello)
+{
+    bool serves = hello->flags & REPLICA_FLAG_SERVES;
+    if (!replica->options.has_voters || hello->state != REPLICA_STATE_MEMBER)
+        return false;
+    if (replica->phase == REPLICA_PHASE_JOINING)
+        return serves && hello->map_epoch >= replica->map.epoch;
+    return is_of_own_group(replica, hello) && (serves || hello->map_epoch > replica->map.epoch);
+}
+
 /* A member whose address is gone from the map is needed until its successors are members. */
 static void link_members(struct replica *replica)
 {

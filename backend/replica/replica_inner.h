@@ -332,6 +332,8 @@ void replica_change_hand_over(struct replica *replica, struct bytes address);
 void replica_change_turn(struct replica *replica);
 /* A copy has said its hello, of which group ever; this one is a member. */
 void replica_change_hear(struct replica *replica, const struct replica_hello *hello);
+/* Neither the map nor the members of this copy name that one: is it heard all the same? */
+bool replica_change_welcomes(const struct replica *replica, const struct replica_hello *hello);
 /* A REPLICA_KNOWN of the copy with this id: dropped unless it leads. False: it is not valid. */
 bool replica_change_take_known(struct replica *replica, uint64_t from, struct bytes payload);
 /* May this copy stand, and vote for others? */

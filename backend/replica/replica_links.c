@@ -15,6 +15,7 @@
 enum {
     LINKS_TICK_MS = 100,
     HELLO_EVERY_MS = 1000, /* until it is answered */
+    VISIT_MS = 10000,      /* without a connection to it */
 };
 
 /* Another address of the shard, and the copy there. */
@@ -26,6 +27,7 @@ struct neighbour {
     struct peer_request hello; /* ours to it; id 0: none is outstanding */
     struct replica_links *links;
     uint64_t asked_ms;    /* monotonic, when it was sent */
+    uint64_t visit_ms;    /* a visitor until then, and as long as it is greeted; 0: none */
     bool is_hello_due;    /* it has not answered our newest hello */
     bool is_id_confirmed; /* it has answered on the present connection */
     bool is_in_map;       /* else an address of replica_links_also */
@@ -105,9 +107,20 @@ static void neighbour_free(struct neighbour *neighbour)
     free(neighbour);
 }
 
+/* A visitor that is gone believes that its hello was heard: on a new connection it says it again. */
+static void break_incoming(struct replica_links *links, const char *address)
+{
+    for (struct list *at = links->incoming.next; at != &links->incoming; at = at->next) {
+        struct peer_incoming *incoming = container_of(at, struct peer_incoming, link);
+        incoming->is_broken |= strcasecmp(incoming->peer.address, address) == 0;
+    }
+}
+
 static void drop_neighbour(struct replica_links *links, unsigned at)
 {
     struct neighbour *neighbour = links->neighbours[at];
+    if (neighbour->visit_ms)
+        break_incoming(links, neighbour->address);
     if (neighbour->bulk && links->options.events.on_bulk_end)
         links->options.events.on_bulk_end(links->options.owner);
     links->neighbours[at] = links->neighbours[--links->count];
@@ -248,6 +261,22 @@ static void hear_hello(struct neighbour *sender, const struct replica_hello *hel
     send_hello(sender);
 }
 
+/* NULL: it is not welcome. */
+static struct neighbour *take_visitor(struct replica_links *links,
+                                      const struct peer_incoming *incoming,
+                                      const struct replica_hello *hello)
+{
+    const struct replica_links_options *options = &links->options;
+    const char *address = incoming->peer.address;
+    if (!options->events.is_welcome || links->count == REPLICA_ADDRESSES_MAX ||
+        strcasecmp(address, links->self.identity.address) == 0 ||
+        !options->events.is_welcome(options->owner, hello))
+        return NULL;
+    struct neighbour *visitor = neighbour_add(links, address);
+    visitor->visit_ms = loop_mono_ms(links->self.loop) + VISIT_MS;
+    return visitor;
+}
+
 static struct refusal handle_hello(struct replica_links *links, struct peer_incoming *incoming,
                                    const struct peer_frame *frame)
 {
@@ -256,6 +285,8 @@ static struct refusal handle_hello(struct replica_links *links, struct peer_inco
     struct out out;
     if (!replica_hello_read(frame->payload, &hello))
         return REQUEST_IS_NOT_VALID;
+    if (!sender)
+        sender = take_visitor(links, incoming, &hello);
     if (!sender || neighbour_at(links, hello.address.data, hello.address.len) != sender)
         return REFUSAL(OTHER, "no copy of this shard has this address by the map of this one");
     if (!has_something_to_say(links))
@@ -453,13 +484,25 @@ static void drop_unwanted(struct replica_links *links, const struct replica_link
     }
 }
 
+/* Addresses of the map and of members come before visitors. */
+static void evict_visitor(struct replica_links *links)
+{
+    for (unsigned i = 0; i < links->count && links->count == REPLICA_ADDRESSES_MAX; i++)
+        if (links->neighbours[i]->visit_ms)
+            leave_neighbour(links, i);
+}
+
 static void want_neighbour(struct replica_links *links, const char *address, bool is_in_map)
 {
     struct neighbour *neighbour = neighbour_at(links, address, strlen(address));
+    if (!neighbour)
+        evict_visitor(links);
     if (!neighbour && links->count < REPLICA_ADDRESSES_MAX)
         neighbour = neighbour_add(links, address);
-    if (neighbour)
-        neighbour->is_in_map |= is_in_map;
+    if (!neighbour)
+        return;
+    neighbour->is_in_map |= is_in_map;
+    neighbour->visit_ms = 0;
 }
 
 void replica_links_configure(struct replica_links *links, const struct replica_links_config *config)
@@ -482,12 +525,18 @@ void replica_links_configure(struct replica_links *links, const struct replica_l
     }
 }
 
+static bool is_visitor(const struct neighbour *neighbour)
+{
+    uint64_t now_ms = loop_mono_ms(neighbour->links->self.loop);
+    return neighbour->visit_ms && (is_greeted(neighbour) || now_ms < neighbour->visit_ms);
+}
+
 void replica_links_also(struct replica_links *links, const struct bytes *addresses, unsigned count)
 {
     char address[PEER_ADDRESS_MAX + 1];
     links->has_others = true;
     for (unsigned i = links->count; i-- > 0;)
-        if (!links->neighbours[i]->is_in_map &&
+        if (!links->neighbours[i]->is_in_map && !is_visitor(links->neighbours[i]) &&
             !is_among_addresses(addresses, count, links->neighbours[i]->address))
             leave_neighbour(links, i);
     for (unsigned i = 0; i < count && links->self.secret; i++) {

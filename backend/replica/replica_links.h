@@ -26,6 +26,9 @@ struct replica_links;
 struct replica_known;
 
 struct replica_links_events {
+    /* A copy says this, at an address that is none of those to which there are links. True: there is a link to it from now on; it is a
+     * visitor, as long as it is connected, or until an address of replica_links_also needs its place. NULL: none is welcome. */
+    bool (*is_welcome)(void *owner, const struct replica_hello *hello);
     /* The copy at hello->address has said what it is, on its link or on ours. */
     void (*on_hello)(void *owner, const struct replica_hello *hello);
     /* The link to the copy broke, or another copy is at its address. */

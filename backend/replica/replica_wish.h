@@ -34,8 +34,8 @@ struct replica_wish {
 
 /* Fills *to with the members after the next change; false: there is none to be made now. The addresses are borrowed. */
 bool replica_wish_next(const struct replica_wish *wish, struct members *to);
-/* The member that is to lead, since the leader's own address is gone from the map; 0: none. New copies do not know a leader that their map
- * does not name, so it hands over before they join: a map keeps one voter at least. */
+/* The member that is to lead, since the leader's own address is gone from the map; 0: none. It hands over as soon as a voter
+ * of the map has all: a map keeps one voter at least, since copies that are all new would found a group. */
 uint64_t replica_wish_successor(const struct replica_wish *wish);
 unsigned replica_wish_voters(const struct replica_wish *wish);
 /* Are most addresses of the map those of voters? */

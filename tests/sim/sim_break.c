@@ -83,6 +83,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_TIME_FORGOTTEN] = "time-forgotten",
         [BREAK_ROOM_UNHEARD] = "room-unheard",
         [BREAK_NO_SPARE] = "no-spare",
+        [BREAK_UNNAMED_UNHEARD] = "unnamed-unheard",
         [BREAK_LEASE_ENDLESS] = "lease-endless",
         [BREAK_BATCH_KEPT] = "batch-kept",
         [BREAK_BATCH_REPLIED] = "batch-replied",

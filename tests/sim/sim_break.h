@@ -94,12 +94,13 @@ enum sim_break {
     BREAK_CONSENSUS_END,
     /* … in what is around it (test_voters.c): */
     BREAK_WENT_BACK = BREAK_CONSENSUS_END, /* a disk that was set back is not noticed */
-    BREAK_SERVES_ALONE,   /* a group without keys is served before most of its copies vote */
-    BREAK_LEADS_HUNG,     /* a leader whose disk hangs goes on */
-    BREAK_LEADS_BEHIND,   /* a copy that has much to apply stands as early as others */
-    BREAK_TIME_FORGOTTEN, /* a new leader expires keys by its own clock */
-    BREAK_ROOM_UNHEARD,   /* no copy hears that disks of others are full */
-    BREAK_NO_SPARE,       /* a full disk takes no record */
+    BREAK_SERVES_ALONE,    /* a group without keys is served before most of its copies vote */
+    BREAK_LEADS_HUNG,      /* a leader whose disk hangs goes on */
+    BREAK_LEADS_BEHIND,    /* a copy that has much to apply stands as early as others */
+    BREAK_TIME_FORGOTTEN,  /* a new leader expires keys by its own clock */
+    BREAK_ROOM_UNHEARD,    /* no copy hears that disks of others are full */
+    BREAK_NO_SPARE,        /* a full disk takes no record */
+    BREAK_UNNAMED_UNHEARD, /* a copy hears only those that its map or its members name */
     BREAK_VOTERS_END,
     /* … and in partitions that lead in turn (tests/controls/leaders.c): */
     BREAK_LEASE_ENDLESS = BREAK_VOTERS_END, /* the lease of a leader never ends */

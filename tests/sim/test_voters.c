@@ -14,6 +14,9 @@
  * In some worlds the home of one copy then applies nothing for more than a thousand records, and the leader dies: the copy that has applied
  * all must lead.
  *
+ * In some worlds the map changes while a copy is down, and one leads that the map of before did not name. The copy that was down, which still has
+ * that map, must follow it.
+ *
  * When faults end, a copy must serve within 20 election timeouts, whatever its members, logs and disks have become. A run with few --steps looks
  * at states early in the life of a group.
  *
@@ -27,7 +30,8 @@
  * message takes, whichever copy served before, and whichever processes have ended since.
  *
  * Controls: an older disk is not noticed; the first copy serves alone; a leader that stands still leads on; a copy that is behind stands
- * as early as others; a new leader expires keys by its own clock; full disks are not heard of; a full disk takes nothing.
+ * as early as others; a new leader expires keys by its own clock; full disks are not heard of; a full disk takes nothing; only addresses that
+ * a copy knows are heard.
  *
  *   test_voters [--seed N] …      sim_seeds.h
  */
@@ -81,6 +85,8 @@ enum {
     BEHIND = 1100, /* records that one copy does not apply */
     RECORDS_MAX = RECORDS_END + 200 + BEHIND,
     BEHIND_WORLDS = 4, /* one of so many */
+    UNNAMED_WORLDS = 3,
+    FOLLOWED_US = 60 * SECOND_US,
     DISK_NAME_BYTES = 32,
 };
 
@@ -94,6 +100,8 @@ struct copy {
     bool is_behind;   /* home applies nothing */
     bool is_full;     /* its disk */
     uint64_t start_us;
+    unsigned old_map; /* bits of hosts, with old_epoch; 0: it has the map of the world */
+    uint64_t old_epoch;
     /* home */
     struct replica_role role;
     uint64_t committed, next, served_term;
@@ -225,6 +233,17 @@ void __wrap_replica_log_keep_spare(struct replica_log *log)
 {
     if (sim_broken != BREAK_NO_SPARE)
         __real_replica_log_keep_spare(log);
+}
+
+bool __real_replica_change_welcomes(const struct replica *replica,
+                                    const struct replica_hello *hello);
+bool __wrap_replica_change_welcomes(const struct replica *replica,
+                                    const struct replica_hello *hello);
+
+bool __wrap_replica_change_welcomes(const struct replica *replica,
+                                    const struct replica_hello *hello)
+{
+    return sim_broken != BREAK_UNNAMED_UNHEARD && __real_replica_change_welcomes(replica, hello);
 }
 
 /* ---- records ----------------------------------------------------------------------------------- */
@@ -486,6 +505,12 @@ static uint64_t progress(void *owner)
     return sim_now_us() < copy->home_us ? 1 : sim_now_us() + 2;
 }
 
+static void show_map_to(const struct copy *copy)
+{
+    sim_replica_configure(&copy->of, copy->old_map ? copy->old_epoch : world.epoch,
+                          copy->old_map ? copy->old_map : world.map);
+}
+
 static void start_copy(struct copy *copy)
 {
     char files[PATH_MAX];
@@ -518,7 +543,7 @@ static void start_copy(struct copy *copy)
     copy->time = (struct group_clock){0};
     sim_replica_start(&copy->of, &options);
     set_full(copy, copy->is_full);
-    sim_replica_configure(&copy->of, world.epoch, world.map);
+    show_map_to(copy);
 }
 
 static void crash_copy(struct copy *copy)
@@ -774,23 +799,30 @@ static void show_map(void)
 {
     for (unsigned i = 0; i < HOSTS; i++)
         if (world.copies[i].of.is_up)
-            sim_replica_configure(&world.copies[i].of, world.epoch, world.map);
+            show_map_to(&world.copies[i]);
 }
 
-/* Another host instead of one. The copy there has an empty disk, since what it had before is not needed. */
-static void change_map(void)
+/* Another host instead of this one. The copy there has an empty disk, since what it had before is not needed. */
+static struct copy *replace_host(unsigned gone)
 {
-    unsigned gone, next = 0;
+    unsigned next = 0;
     while (world.map & 1U << next)
         next++;
-    do {
-        gone = (unsigned)sim_random(HOSTS);
-    } while (!(world.map & 1U << gone));
     give_empty_disk(&world.copies[next]);
     world.map = (world.map | 1U << next) & ~(1U << gone);
     world.epoch++;
     world.saved.copy = NULL;
     show_map();
+    return &world.copies[next];
+}
+
+static void change_map(void)
+{
+    unsigned gone;
+    do {
+        gone = (unsigned)sim_random(HOSTS);
+    } while (!(world.map & 1U << gone));
+    (void)replace_host(gone);
 }
 
 static void save_disk(struct copy *copy)
@@ -1038,6 +1070,57 @@ static void lead_not_behind(void)
     run_until_level();
 }
 
+/* ---- a copy whose map is old ------------------------------------------------------------------- */
+
+static bool leads(const struct copy *copy)
+{
+    return may_serve(copy) && leads_in(copy, copy->role.term);
+}
+
+static void run_until_leads(const struct copy *copy)
+{
+    uint64_t end_us = sim_now_us() + CALM_US;
+    while (!world.why[0] && !leads(copy)) {
+        const struct copy *first = leader();
+        if (first && sim_random(20) == 0)
+            replica_hand_over(first->of.replica, sim_replica_address(copy->of.number));
+        turn();
+        if (sim_now_us() > end_us)
+            fail("copy %s does not lead", copy->of.name);
+    }
+}
+
+static void run_until_follows(const struct copy *copy)
+{
+    uint64_t end_us = sim_now_us() + FOLLOWED_US;
+    while (!world.why[0] && !has_all(copy, world.committed_last)) {
+        turn();
+        if (sim_now_us() > end_us)
+            fail("copy %s does not follow", copy->of.name);
+    }
+}
+
+static void follow_unnamed(void)
+{
+    const struct copy *first = leader();
+    struct copy *sleeper = another(first, NULL);
+    if (world.why[0])
+        return;
+    crash_copy(sleeper);
+    sleeper->start_us = UINT64_MAX;
+    sleeper->old_map = world.map;
+    sleeper->old_epoch = world.epoch;
+    struct copy *unnamed = replace_host(another(first, sleeper)->of.number);
+    run_until_leads(unnamed);
+    world.batches -= world.batches == BATCHES_MAX;
+    sleeper->start_us = 0;
+    run_until_follows(sleeper);
+    sleeper->old_map = 0;
+    if (sleeper->of.is_up)
+        show_map_to(sleeper);
+    run_until_level();
+}
+
 /* Two of three are gone. The third one goes on alone, and they join it with empty disks when they are back. */
 static void force(void)
 {
@@ -1071,6 +1154,9 @@ static void run_world(struct sim_result *result)
     show();
     if (sim_random(BEHIND_WORLDS) == 0)
         lead_not_behind();
+    show();
+    if (sim_random(UNNAMED_WORLDS) == 0)
+        follow_unnamed();
     show();
     force();
     show();
