@@ -22,6 +22,18 @@
 
 static const struct bytes header_key = {SYSTEM_HEADER, 1};
 
+static bool read_log_id(struct partition *partition)
+{
+    struct slice value;
+    int err = overlay_get(partition->overlay, CF_SYSTEM, BYTES(SYSTEM_LOG_ID), &value);
+    if (err == ERR_NOT_FOUND)
+        return true;
+    bool good = err == OK && decode_u64(slice_bytes(&value), &partition->batch.log_id);
+    if (err == OK)
+        slice_release(&value);
+    return good;
+}
+
 bool partition_read_header(struct partition *partition)
 {
     struct slice value;
@@ -31,8 +43,7 @@ bool partition_read_header(struct partition *partition)
         err == ERR_NOT_FOUND || (err == OK && decode_batch_header(slice_bytes(&value), &header));
     if (err == OK)
         slice_release(&value);
-    if (!good ||
-        !partition_store_log_id(storage_store(partition->storage), &partition->batch.log_id))
+    if (!good || !read_log_id(partition))
         return false;
     partition->batch.index = header.index;
     partition->batch.origin_ms = header.origin_ms;

@@ -125,9 +125,9 @@ static void tick_compaction(struct partition *partition)
 static void keep_change_log(struct partition *partition)
 {
     const struct backend_config *config = &partition->snapshot->config;
-    uint64_t other_bytes = partition->copies.replica  ? config->wal_keep_bytes
-                           : partition->saves.archive ? config->archive_backlog_bytes
-                                                      : 0;
+    uint64_t other_bytes = partition->copies.replica ? config->wal_keep_bytes : 0;
+    if (partition->saves.archive && config->archive_backlog_bytes > other_bytes)
+        other_bytes = config->archive_backlog_bytes;
     bool is_for_others = other_bytes > config->store_change_log_bytes;
     const struct maintenance_keep keep = {
         .bytes = is_for_others ? other_bytes : config->store_change_log_bytes,

@@ -6,6 +6,8 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/format/encoding.h"
+#include "backend/replica/replica.h"
+#include "backend/replica/replica_figures.h"
 #include "backend/slots/slot_owners.h"
 #include "backend/storage/storage.h"
 #include "backend/wal/wal.h"
@@ -26,15 +28,21 @@ enum {
     WORK_US = 1000 *
               1000, /* a job of a long backlog ends after this time, so that its figures are seen */
     REST_US = 5 * 1000 * 1000, /* after a failure */
+    GROUP_BEHIND_US =
+        100 *
+        1000, /* more than a new leader's time may be behind that of the one before (group_clock.h) */
     REASON_MAX = 512,
+    COPY_NAME_MAX = sizeof "/0123456789abcdef",
 };
 
 /* What a job is told. */
 struct archive_order {
     char dir[PATH_MAX]; /* of the log */
     uint64_t log_id;
-    uint64_t index; /* all batches with times up to time_us have indexes up to this one */
-    uint64_t time_us;
+    uint64_t index;   /* all batches with times up to time_us have indexes up to this one */
+    uint64_t time_us; /* 0: not known, at a copy that does not lead */
+    uint64_t upto;    /* later batches are not copied: the group may not have committed them */
+    uint64_t seen_us; /* of a copy: when batches up to `upto` were all that it had */
     uint64_t file_bytes, close_us;
     bool syncs;          /* commits are not synced one by one: the job syncs what it copies */
     const char *refusal; /* why there is no archive of this partition; NULL: there is one */
@@ -157,7 +165,7 @@ static bool copy_batch(struct archive *archive, bool *is_at_end)
     uint64_t index = archive_writer_last(archive->writer) + 1;
     struct bytes record;
     char error[REASON_MAX];
-    *is_at_end = index > storage_committed(archive->storage);
+    *is_at_end = index > storage_committed(archive->storage) || index > archive->order.upto;
     if (*is_at_end)
         return true;
     int err = archive->cursor
@@ -201,6 +209,15 @@ static bool copy_batches(struct archive *archive)
     return true;
 }
 
+/* A copy that does not lead has no time for its files, but knows that it has copied all that it has. */
+static uint64_t reached_us(const struct archive *archive)
+{
+    const struct archive_order *order = &archive->order;
+    uint64_t time_us = archive_writer_time_us(archive->writer);
+    bool has_all = archive_writer_last(archive->writer) >= order->upto;
+    return has_all && order->seen_us > time_us ? order->seen_us : time_us;
+}
+
 /* Makes it durable, and closes a file that is old. */
 static bool finish_copying(struct archive *archive)
 {
@@ -209,7 +226,7 @@ static bool finish_copying(struct archive *archive)
     if (!archive_writer_sync(archive->writer, is_whole ? order->time_us : 0, REASON(archive)))
         return false;
     archive->figures.last = archive_writer_last(archive->writer);
-    archive->figures.time_us = archive_writer_time_us(archive->writer);
+    archive->figures.time_us = reached_us(archive);
     bool is_old = archive->began_us && clock_mono_us() >= archive->began_us + order->close_us;
     return !is_old || close_archive_file(archive);
 }
@@ -274,23 +291,63 @@ static void archive_job_ended(struct job *job)
     log_archive_state(archive);
 }
 
+static void order_single(struct archive *archive)
+{
+    struct partition *partition = archive->partition;
+    archive->order.time_us = hybrid_clock_pass(&partition->batch.hybrid, clock_wall_us());
+    archive->order.upto = UINT64_MAX;
+}
+
+/* No batch of this leader has this time from now on, nor one of a later leader: that goes on at the group's time (leadership.c). The lease
+ * is looked at last, so no other one led when the time was read. 0: not known. */
+static uint64_t group_passed_us(struct partition *partition)
+{
+    if (partition->copies.is_closed)
+        return 0;
+    uint64_t passed_us = hybrid_clock_pass(&partition->batch.hybrid, clock_wall_us());
+    uint64_t group_us = group_clock_us(&partition->copies.time);
+    if (group_us < GROUP_BEHIND_US || partition_lease_is_over(partition))
+        return 0;
+    return passed_us < group_us - GROUP_BEHIND_US ? passed_us : group_us - GROUP_BEHIND_US;
+}
+
+/* False: it is of no group yet, or its group is being replaced by another one. */
+static bool order_copy(struct archive *archive, char copy[COPY_NAME_MAX])
+{
+    struct partition *partition = archive->partition;
+    struct archive_order *order = &archive->order;
+    struct replica_figures figures;
+    replica_figures(partition->copies.replica, &figures);
+    if (!partition->copies.is_in_group || !figures.own)
+        return false;
+    order->upto = storage_committed(archive->storage);
+    order->seen_us = clock_wall_us();
+    order->time_us = group_passed_us(partition);
+    order->refusal =
+        order->log_id ? NULL : "its log has no name: an older program has founded the group";
+    (void)snprintf(copy, COPY_NAME_MAX, "/%016" PRIx64, figures.own);
+    return true;
+}
+
+/* False: nothing can be archived now. */
 static bool give_order(struct archive *archive)
 {
     struct partition *partition = archive->partition;
     const struct backend_config *config = &partition->snapshot->config;
     struct archive_order *order = &archive->order;
     const char *name = slot_owners_name(partition->shards.owners);
-    order->refusal = partition->copies.replica
-                         ? "a shard with several copies is not archived: back it up more often"
-                         : NULL;
+    char copy[COPY_NAME_MAX] = "";
     order->log_id = partition->batch.log_id;
     order->index = partition->batch.index;
-    order->time_us = hybrid_clock_pass(&partition->batch.hybrid, clock_wall_us());
     order->file_bytes = config->archive_file_bytes;
     order->close_us = config->archive_close_ms * 1000;
     order->syncs = config->durability != DURABILITY_ALWAYS;
-    int len = snprintf(order->dir, sizeof order->dir, "%s/%s/%016" PRIx64, config->archive_dir,
-                       *name ? name : partition->name, order->log_id);
+    if (!partition->copies.replica)
+        order_single(archive);
+    else if (!*name || !order_copy(archive, copy))
+        return false;
+    int len = snprintf(order->dir, sizeof order->dir, "%s/%s/%016" PRIx64 "%s", config->archive_dir,
+                       *name ? name : partition->name, order->log_id, copy);
     return len < (int)sizeof order->dir;
 }
 

@@ -1,7 +1,8 @@
 /*
  * archive.h - copies the batches of a partition into its archive, on a thread of its own.
  *
- *   WAL ──durable and committed──► every half second, on the archive's thread ──► <archive-dir>/<shard>/<log id>/ (archive_writer.h)
+ *   WAL ──durable and committed──► every half second, on the archive's thread ──► <archive-dir>/<shard>/<log id>/ (archive_writer.h),
+ *                                  │                                             of a shard with several copies …/<log id>/<copy's id>/
  *                                                                  │
  *                                  metrics, log ◄──────────────────── figures
  *
@@ -9,7 +10,9 @@
  * that the WAL has no more by then are a gap, over which no restore goes. The thread reads the WAL and atomics only; all else is
  * given to it with the job.
  *
- * An archive of a shard with several copies would need the batches of all its leaders: such a partition writes none, and says so.
+ * Of a shard with several copies each one archives what its group has committed: with one name of a log an index means one batch, so
+ * readers take the files of all copies together. A leader alone knows up to which time there is no other batch. When an operator forces a copy
+ * to go on alone, its log gets another name (founding.c), because batches that others have archived may be gone.
  */
 #pragma once
 

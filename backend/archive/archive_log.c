@@ -37,18 +37,38 @@ static void add_log_file(struct archive_log *log, const char *dir, const char *n
     CHECK(log->files[log->count++].path);
 }
 
-/* The directory of a log; it may be missing. */
-static bool add_log_dir(struct archive_log *log, const char *dir, char *error, size_t size)
+static bool add_files(struct archive_log *log, const char *dir, char *error, size_t size)
 {
     struct disk_list list;
-    if (!path_exists(dir))
-        return true;
     if (!disk_list(&list, dir, error, size))
         return false;
     for (size_t i = 0; i < list.count; i++)
         add_log_file(log, dir, list.names[i]);
     disk_list_free(&list);
     return true;
+}
+
+/* The directory of one copy of the shard. */
+static bool is_copy_dir(const char *name)
+{
+    return strlen(name) == 16 && strspn(name, "0123456789abcdef") == 16;
+}
+
+/* The directory of a log, with those of the shard's copies; it may be missing. */
+static bool add_log_dir(struct archive_log *log, const char *dir, char *error, size_t size)
+{
+    struct disk_list list;
+    char copy[PATH_MAX];
+    if (!path_exists(dir))
+        return true;
+    if (!add_files(log, dir, error, size) || !disk_list(&list, dir, error, size))
+        return false;
+    bool good = true;
+    for (size_t i = 0; good && i < list.count; i++)
+        good = !is_copy_dir(list.names[i]) || (disk_path(copy, dir, list.names[i], error, size) &&
+                                               add_files(log, copy, error, size));
+    disk_list_free(&list);
+    return good;
 }
 
 /* The log's directories below all shards of one archive. */
@@ -120,7 +140,27 @@ struct walk {
     struct archive_reach *reach;
     char *error;
     size_t size;
+    const char *path;  /* of the file */
+    uint64_t last_sum; /* of the batch before the next one; 0: not known */
 };
+
+/* Of a batch that two files have, this one has the other checksum. */
+static enum archive_go say_different(const struct walk *walk)
+{
+    (void)snprintf(walk->error, walk->size,
+                   "%s: it has another batch %" PRIu64
+                   " than the file before: both are of one log, so one was written for a data "
+                   "directory that was put back by other means than --restore",
+                   walk->path, walk->reach->next - 1);
+    return ARCHIVE_FAIL;
+}
+
+/* Has the frame the batch before the next one, as its last one, with another checksum? */
+static bool is_different(const struct walk *walk, const struct archive_frame *frame)
+{
+    return frame->kind == ARCHIVE_RECORDS && walk->last_sum &&
+           frame->last + 1 == walk->reach->next && frame->last_sum != walk->last_sum;
+}
 
 /* Gives the records of the frame from the next one on. */
 static enum archive_go walk_records(struct walk *walk, const struct archive_frame *frame,
@@ -134,13 +174,17 @@ static enum archive_go walk_records(struct walk *walk, const struct archive_fram
                            index);
             return ARCHIVE_STOP;
         }
+        if (index + 1 == reach->next && walk->last_sum && archive_sum(record) != walk->last_sum)
+            return say_different(walk);
         if (index < reach->next)
             continue;
+        walk->last_sum = 0;
         enum archive_go go = walk->read(walk->owner, index, record, walk->error, walk->size);
         if (go != ARCHIVE_GO_ON)
             return go;
         reach->next = index + 1;
     }
+    walk->last_sum = frame->last_sum;
     return ARCHIVE_GO_ON;
 }
 
@@ -158,6 +202,7 @@ static enum archive_go walk_frame(struct walk *walk, struct archive_file *file,
         go = walk_records(walk, frame, body);
     } else if (is_new) {
         reach->next = frame->last + 1;
+        walk->last_sum = frame->last_sum;
     }
     if ((is_new || is_time) && go == ARCHIVE_GO_ON && frame->ends_us > reach->until_us)
         reach->until_us = frame->ends_us;
@@ -176,6 +221,8 @@ static enum archive_go walk_frames(struct walk *walk, struct archive_file *file)
             return ARCHIVE_GO_ON;
         if (frame.kind == ARCHIVE_END)
             return ARCHIVE_GO_ON;
+        if (is_different(walk, &frame))
+            return say_different(walk);
         enum archive_go go = walk_frame(walk, file, &frame);
         if (go != ARCHIVE_GO_ON)
             return *reach->damage ? ARCHIVE_GO_ON : go;
@@ -188,6 +235,7 @@ static enum archive_go walk_file(struct walk *walk, const struct log_file *from)
     struct archive_reach *reach = walk->reach;
     struct archive_file *file = archive_file_open(from->path, reach->damage, sizeof reach->damage);
     enum archive_go go = ARCHIVE_GO_ON;
+    walk->path = from->path;
     if (file && archive_file_head(file)->log_id == walk->log->id)
         go = walk_frames(walk, file);
     else if (file)
@@ -215,7 +263,7 @@ static void note_later(struct archive_reach *reach, const struct log_file *from)
 bool archive_log_walk(const struct archive_log *log, uint64_t from, archive_record_fn *read,
                       void *owner, struct archive_reach *reach, char *error, size_t size)
 {
-    struct walk walk = {log, read, owner, reach, error, size};
+    struct walk walk = {log, read, owner, reach, error, size, NULL, 0};
     *reach = (struct archive_reach){.next = from};
     for (size_t i = 0; i < log->count; i++) {
         const struct log_file *file = &log->files[i];

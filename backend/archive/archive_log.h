@@ -1,10 +1,11 @@
 /*
  * archive_log.h - reads the archive of one log: the batches of all its files, in order, each once.
  *
- *   <dir>/<shard>/<log id>/  1-100.log    101-250.log    (gap)    300-420.log    421.part
+ *   <dir>/<shard>/<log id>/[copy/]  1-100.log    101-250.log    (gap)    300-420.log    421.part
  *                                 from ──────────────►│ reach: next 251, until the time of batch 250
  *
- * Several directories may have parts of the same log, and files may overlap.
+ * Several directories may have parts of the same log, as those of a shard's copies have, and files may overlap: where they meet, the checksums
+ * of a batch that both have must be equal.
  */
 #pragma once
 

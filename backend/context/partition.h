@@ -296,6 +296,8 @@ struct partition_copies {
     bool is_closed;
     /* Closed, and it adds the records that its group has committed; nothing else is written. */
     bool is_following;
+    /* What it takes for committed is committed by its group: it leads it or follows, and is not being made a group of its own. */
+    bool is_in_group;
     /* It follows, and is a copy of all data: clients that allow old data may read. */
     bool may_read;
     uint32_t generation; /* of its group; 0: it is of none */

@@ -11,6 +11,7 @@
 #include "backend/replica/replica_members.h"
 #include "backend/slots/peering.h"
 #include "backend/storage/overlay.h"
+#include "backend/storage/partition_store.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
@@ -43,10 +44,12 @@ struct founding {
     struct founding_options options;
     struct replica_role role;
     bool has_asked; /* for its group; phase NONE */
+    bool is_forced; /* … and it is made without the others, who may have had more batches */
     enum proposal proposal;
     struct replica_members proposed;
     uint64_t term;                  /* of the proposal */
     uint64_t ticket;                /* of the batch that writes it */
+    uint64_t log_id;                /* in this batch: the log's new name; 0: it keeps its name */
     char shard[SHARD_NAME_MAX + 1]; /* of which the map had this copy last; empty: none yet */
     char waits[400];                /* why no group is founded, as it was logged last */
 };
@@ -345,6 +348,7 @@ static const char *make_group(struct partition *partition, bool is_forced)
 {
     const char *error = replica_make_group(partition->copies.replica, is_forced);
     partition->copies.founding->has_asked = !error;
+    partition->copies.founding->is_forced = is_forced;
     if (!error)
         log_event(LOG_WARN, "group_founded", "partition=%u forced=%d", partition->index, is_forced);
     return error;
@@ -380,6 +384,17 @@ static bool may_write_members(const struct partition *partition)
            !commit_is_failed(partition->commit, NULL);
 }
 
+/* The log goes on with batches that are not those of the group before, which may be read elsewhere (archive.h). */
+static void rename_forced_log(struct partition *partition, struct arena *arena)
+{
+    struct founding *founding = partition->copies.founding;
+    bool is_forced = founding->is_forced && founding->role.phase == REPLICA_PHASE_NONE;
+    founding->log_id = is_forced ? partition_store_new_log_id() : 0;
+    if (is_forced)
+        overlay_put(partition->overlay, CF_SYSTEM, BYTES(SYSTEM_LOG_ID),
+                    encode_u64(arena, founding->log_id));
+}
+
 static void write_members(struct partition *partition)
 {
     struct founding *founding = partition->copies.founding;
@@ -389,6 +404,7 @@ static void write_members(struct partition *partition)
     overlay_put(partition->overlay, CF_SYSTEM, BYTES(SYSTEM_MEMBERS),
                 members_row_write(&arena, &founding->proposed.named));
     overlay_set_members(partition->overlay);
+    rename_forced_log(partition, &arena);
     arena_fini(&arena);
     founding->ticket = overlay_ticket(partition->overlay);
     founding->proposal = PROPOSAL_WRITTEN;
@@ -472,6 +488,8 @@ const struct members *founding_logged(struct partition *partition, uint64_t tick
     if (!founding || founding->proposal != PROPOSAL_WRITTEN || founding->ticket != ticket)
         return NULL;
     founding->proposal = PROPOSAL_NONE;
+    if (founding->log_id)
+        partition->batch.log_id = founding->log_id;
     return &founding->proposed.named;
 }
 

@@ -151,6 +151,8 @@ static void go_on_in_time(struct partition *partition)
 {
     struct group_clock *time = &partition->copies.time;
     group_clock_raise(time, partition->batch.origin_ms * 1000);
+    /* also one that is not believed: the leader before may have said that its batches end there (archive.c) */
+    (void)hybrid_clock_hear(&partition->batch.hybrid, group_clock_us(time), clock_wall_us());
     int64_t ahead_us = group_clock_lead(time);
     if (ahead_us)
         log_event(LOG_ERROR, "group_time_ahead", "partition=%u ahead_ms=%" PRId64, partition->index,
@@ -292,6 +294,7 @@ void leadership_role(void *owner, const struct replica_role *role)
         lose_leadership(partition, role->phase);
     leadership->role = *role;
     leadership->must_take_over = is_written_here;
+    partition->copies.is_in_group = is_copying(role->phase) || role->phase == REPLICA_PHASE_SERVING;
     partition->copies.term = role->term;
     partition->copies.generation = role->generation;
     partition->copies.leader = leadership->role.leader_address;

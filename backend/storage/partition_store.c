@@ -66,7 +66,7 @@ bool partition_store_log_id(struct store *store, uint64_t *id)
     return read_u64_row(store, BYTES(SYSTEM_LOG_ID), id);
 }
 
-static uint64_t new_log_id(void)
+uint64_t partition_store_new_log_id(void)
 {
     uint64_t id;
     do
@@ -83,7 +83,8 @@ static bool write_names(struct storage *storage, uint64_t format, char *error, s
     struct effects *effects = effects_new();
     if (format)
         effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, format));
-    effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_LOG_ID), encode_u64(&arena, new_log_id()));
+    effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_LOG_ID),
+                encode_u64(&arena, partition_store_new_log_id()));
     if (!format)
         effects_delete(effects, CF_SYSTEM, BYTES(SYSTEM_MEMBERS));
     /* flushed, because programs of the older format cannot read this WAL */

@@ -31,8 +31,10 @@ struct storage *partition_store_open_raw(struct store_env *env, const struct bac
 /* The data format; 0: none yet. False: it cannot be read. */
 bool partition_store_format(struct store *store, uint64_t *format);
 /* The name of the log whose batches made the store, a random number; 0: none yet. False: it cannot be read. A log gets another name when
- * batches that were readable may be gone: in a restored store, and after its damage. So with its name an index means one batch. */
+ * batches that were readable may be gone: in a restored store, after its damage, and when a copy is forced to go on without the others. So with its name an index means one batch. */
 bool partition_store_log_id(struct store *store, uint64_t *id);
+/* A random name. */
+uint64_t partition_store_new_log_id(void);
 /* Gives the log of a restored store another name; if the store was one of several copies, it is a store of its own now. False and
  * the reason in error[size]. */
 bool partition_store_rename_log(struct storage *storage, char *error, size_t size);

@@ -2,87 +2,23 @@
 """Restores to a point in time: transactions whole, each list a prefix, exactly what was there at that moment; gaps and damage are
 said, and a full archive disk stops no write."""
 
-import datetime
 import glob
 import os
 import random
 import shutil
 import signal
-import subprocess
-import tempfile
 import threading
 import time
 
-from support.cluster import Cluster, binary, metric
+from support.archive import Place, erase, moment, start, tool, wait_archived
+from support.cluster import Cluster, metric
 from support.disk import SmallDisk
-from support.harness import Failure, Suite, check, check_equal, patience, sized, wait_for
+from support.harness import Failure, Suite, check, check_equal, sized, wait_for
 from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
 WRITERS = 4
 LISTS = 9
-
-
-def moment():
-    """Now, as --to takes it."""
-    return datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%S.%fZ')
-
-
-def tool(*arguments):
-    done = subprocess.run([binary('scree-backend')] + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          timeout=5 * patience(), check=False)
-    return done.returncode, done.stdout.decode('utf-8', 'replace')
-
-
-class Place:
-    """Directories for a backup and an archive, which outlive a cluster."""
-
-    def __enter__(self):
-        self.path = tempfile.mkdtemp(prefix='scree-archive-')
-        self.backups, self.archive = (os.path.join(self.path, name) for name in ('backups', 'archive'))
-        self.options = {'backend': {'backup-dir': self.backups, 'archive-dir': self.archive, 'archive-close': '1s'}}
-        return self
-
-    def __exit__(self, *ignored):
-        shutil.rmtree(self.path, ignore_errors=True)
-
-    def files(self):
-        return sorted(glob.glob(os.path.join(self.archive, '*', '*', '*.log')))
-
-    def restore(self, cluster, backup, to, index=0, names=None):
-        backend = cluster.backends[index]
-        shards = ['--map', cluster.shards_path, '--shard', ','.join(names)] if names else []
-        return tool('--config', backend.config_path, '--restore', os.path.join(self.backups, backup), '--archive', self.archive,
-                    '--to', to, *shards)
-
-
-def until(cluster):
-    """Up to which time the archives of all shards go."""
-    times = []
-    for backend in cluster.backends:
-        text = backend.http('/metrics')[1]
-        times += [float(line.split()[-1]) for line in text.splitlines()
-                  if line.startswith('scree_backend_archive_timestamp_seconds{')]
-    return min(times)
-
-
-def wait_archived(cluster):
-    now = time.time()
-    wait_for(lambda: until(cluster) > now, 'the archive to have all until now')
-
-
-def erase(cluster):
-    """Kills everything at once, and removes all data."""
-    for process in cluster.proxies + cluster.backends:
-        process.kill9()
-    for backend in cluster.backends:
-        shutil.rmtree(backend.data)
-
-
-def start(cluster):
-    for process in cluster.backends + cluster.proxies:
-        process.start()
-    cluster.wait_linked()
 
 
 class Writer(threading.Thread):

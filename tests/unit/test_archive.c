@@ -26,6 +26,7 @@ static struct effects *effects;
 static struct archive_writer *writer;
 static uint64_t seen;    /* the last batch that was read */
 static uint64_t stop_at; /* … and the one after which reading ends; 0: none */
+static const char *word; /* that all batches have */
 
 static void open_writer(void)
 {
@@ -46,6 +47,7 @@ static void setup(void)
     (void)snprintf(dir, sizeof dir, "%s/a/%016x", root, LOG_ID);
     effects = effects_new();
     stop_at = 0;
+    word = "value";
     open_writer();
 }
 
@@ -64,7 +66,7 @@ static struct bytes record_of(uint64_t index)
                                                     .index = index,
                                                     .commit = index,
                                                     .hybrid = index * 1000});
-    int len = snprintf(value, sizeof value, "value %llu", (unsigned long long)index);
+    int len = snprintf(value, sizeof value, "%s %llu", word, (unsigned long long)index);
     effects_put(effects, CF_SYSTEM, BYTES("k"), (struct bytes){value, (size_t)len});
     return effects_bytes(effects);
 }
@@ -208,6 +210,64 @@ START_TEST(files_of_two_directories_may_overlap)
 }
 END_TEST
 
+/* Batches of a copy of the shard: below the directory of the log. */
+static void add_of_copy(uint64_t id, uint64_t from, uint64_t to)
+{
+    close_writer();
+    (void)snprintf(dir, sizeof dir, "%s/a/%016x/%016llx", root, LOG_ID, (unsigned long long)id);
+    open_writer();
+    add(from, to);
+    close_file();
+}
+
+START_TEST(files_of_all_copies_are_one_log)
+{
+    add_of_copy(7, 1, 10);
+    add_of_copy(8, 4, 20);
+    add_of_copy(9, 21, 30);
+    add_of_copy(7, 25, 40);
+    ck_assert_uint_eq(read_from(1).next, 41);
+    ck_assert_uint_eq(read_from(15).next, 41);
+}
+END_TEST
+
+/* Reads all. */
+static bool reads_on(uint64_t from, archive_record_fn *read)
+{
+    struct archive_reach reach;
+    struct archive_log *log = archive_log_new(root, LOG_ID, error, sizeof error);
+    CHECK(log);
+    seen = from - 1;
+    bool good = archive_log_walk(log, from, read, NULL, &reach, error, sizeof error);
+    archive_log_free(log);
+    return good;
+}
+
+/* archive_record_fn */
+static enum archive_go pass(void *owner, uint64_t index, struct bytes record, char *why,
+                            size_t size)
+{
+    (void)owner, (void)index, (void)record, (void)why, (void)size;
+    return ARCHIVE_GO_ON;
+}
+
+START_TEST(batches_of_two_histories_are_not_mixed)
+{
+    add_of_copy(7, 1, 10);
+    word = "other";
+    add_of_copy(8, 6, 20); /* begins within the file of 7, and goes on behind it */
+    ck_assert(!reads_on(1, pass));
+    ck_assert_msg(strstr(error, "it has another batch 10 than the file before"), "%s", error);
+    CHECK(path_remove(root) && mkdir(root, 0700) == 0);
+    word = "value";
+    add_of_copy(7, 1, 10);
+    word = "other";
+    add_of_copy(8, 3, 10); /* ends where that of 7 ends */
+    ck_assert(!reads_on(1, pass) && !reads_on(1, NULL));
+    ck_assert(reads_on(11, pass));
+}
+END_TEST
+
 START_TEST(a_second_writer_is_refused)
 {
     struct archive_writer *second = archive_writer_new(dir, LOG_ID, 1, error, sizeof error);
@@ -344,6 +404,8 @@ int main(void)
     tcase_add_test(files, a_log_that_rests_tells_its_time);
     tcase_add_test(files, a_gap_is_said);
     tcase_add_test(files, files_of_two_directories_may_overlap);
+    tcase_add_test(files, files_of_all_copies_are_one_log);
+    tcase_add_test(files, batches_of_two_histories_are_not_mixed);
     tcase_add_test(files, a_second_writer_is_refused);
     tcase_add_test(files, a_file_cut_at_any_byte_is_a_prefix);
     tcase_add_test(files, a_changed_byte_is_never_taken_for_a_batch);
