@@ -404,7 +404,7 @@ static void exec_in_steps(struct client *client, const struct command *command,
     transaction_run_begin(client, target);
     client_transaction_release(client);
     transaction_run_header(client, command);
-    if (!client->is_closed && !transaction_go_on(client))
+    if (!client->is_closed && !transaction_go_on(client)) /* which may close the client */
         client_hold(client,
                     HOLD_ORDER); /* the remaining commands run before the client's next request */
 }

@@ -309,7 +309,7 @@ bool transaction_go_on(struct client *client)
     bool goes_on = true;
     run->is_stepping = true;
     while (goes_on && run->at < run->len && client->pipeline.count == 0 && !client->is_closed &&
-           !client->is_ending) {
+           !client->is_ending && !(client->held_by & HOLD_OUTPUT)) {
         if (run->is_silent)
             client->session.reply_mode = REPLY_MODE_OFF;
         goes_on = run_one(client, run);

@@ -144,6 +144,8 @@ void client_drain(struct client *client)
 
 void client_hold(struct client *client, uint16_t why)
 {
+    if (client->is_closed)
+        return; /* it runs no more requests, and has no stream */
     if (why & HOLD_PAUSED && !(client->held_by & HOLD_PAUSED))
         client->worker->clients.paused++;
     client->held_by |= why;

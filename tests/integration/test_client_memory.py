@@ -301,6 +301,34 @@ def _(run):
                 check_equal(value(other.read()), b'OK')
 
 
+def read_bytes(sock, count):
+    """The next bytes, read as fast as they come."""
+    parts = []
+    while count > 0 and (part := sock.recv(min(count, MB))):
+        parts.append(part)
+        count -= len(part)
+    return b''.join(parts)
+
+
+@suite.case('an EXEC whose replies exceed client-output-limit, which the proxy makes: who reads gets all, who does not is disconnected alone')
+def _(run):
+    times, written, text = 40000, ['SET', 'k', 'v'], ['COMMAND', 'HELP']
+    with Cluster(backends=2, partitions=1, linked=True, proxy_options={'proxy': {'workers': 1, 'client-output-limit': '4mb'}}) as cluster, \
+            cluster.connect() as other:
+        other.send(*text)
+        replies = {tuple(written): b'+OK\r\n', tuple(text): other.sock.recv(MB)}
+        for commands in ([text] * times, [text] * times + [written], [written] + [text] * times):
+            with cluster.connect() as reading, cluster.connect() as client:
+                own = b'id=%d ' % client.get('CLIENT', 'ID')
+                client.send_many([['MULTI'], *commands, ['EXEC']])
+                reading.send_many([['MULTI'], *commands, ['EXEC']])
+                wanted = b'+OK\r\n' + b'+QUEUED\r\n' * len(commands) + b'*%d\r\n' % len(commands) + \
+                    b''.join(replies[tuple(words)] for words in commands)
+                check(read_bytes(reading.sock, len(wanted)) == wanted, 'the replies')
+                wait_for(lambda: own not in other.get('CLIENT', 'LIST'), 'the client to be disconnected')
+            check_equal(other.get('PING'), b'PONG', 'the proxy')
+
+
 @suite.case('KEYS of more than client-output-limit in all, and of less at each shard, is an error that says so; with a higher limit it is whole')
 def _(run):
     with Cluster(backends=1, partitions=2, proxy_options={'proxy': {'client-output-limit': '1mb'}}) as cluster, cluster.connect() as client:
