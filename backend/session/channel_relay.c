@@ -262,8 +262,8 @@ void handle_publish(struct partition *partition, struct peer_incoming *incoming,
     struct message_reader reader = message_read(frame->payload);
     struct bytes channel = message_bytes(&reader);
     (void)incoming;
-    if (reader.is_good)
-        pubsub_publish_relayed(partition, channel, reader.rest);
+    if (reader.is_good && !pubsub_publish_relayed(partition, channel, reader.rest))
+        count_lost(partition, 1);
     leave_if_unused(partition->watchers.messages->relay);
 }
 

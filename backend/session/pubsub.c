@@ -15,6 +15,8 @@ enum {
     MATCH_STEPS =
         1 << 18, /* of comparing a channel with a pattern, and of compiling the longest one */
     STEPS_PER_WORK = 4,
+    RELAYED_WORK_MAX =
+        10000000, /* in units of 10 ns: a tenth of a second for the patterns of a relayed message */
 };
 
 /* Channels of one namespace. Never freed: namespaces are few. */
@@ -160,21 +162,39 @@ static void send_to_clients(const struct topic *topic, enum channel_kind kind,
     block_unref(frames[1]);
 }
 
-void pubsub_publish_relayed(struct partition *partition, struct bytes channel, struct bytes payload)
+/* glob_goes_on_fn, with what is left of RELAYED_WORK_MAX */
+static bool spend_relayed(void *owner, size_t work)
 {
-    struct pubsub *pubsub = partition->watchers.pubsub;
-    const struct subscription_table *patterns = pubsub_set(pubsub, BYTES(""), CHANNEL_PATTERN);
-    const struct topic *topic =
-        subscription_find(pubsub_set(pubsub, BYTES(""), CHANNEL_PLAIN), channel);
-    if (topic) {
-        const struct bytes parts[] = {BYTES("message"), channel, payload};
-        send_to_clients(topic, CHANNEL_PLAIN, parts, 3);
-    }
-    for (topic = NULL; (topic = topic_next(patterns, topic));) {
-        const struct bytes parts[] = {BYTES("pmessage"), topic_name(topic), channel, payload};
-        if (glob_match(topic_name(topic), channel))
+    size_t *left = owner;
+    *left -= work < *left ? work : *left;
+    return *left > 0;
+}
+
+/* No call pays for the comparison, so it is short. False: it took too long, and the rest was left out. */
+static bool relay_to_patterns(const struct subscription_table *patterns, struct bytes channel,
+                              struct bytes payload)
+{
+    size_t left = RELAYED_WORK_MAX;
+    for (const struct topic *topic = NULL; (topic = topic_next(patterns, topic));) {
+        struct bytes pattern = topic_name(topic);
+        const struct bytes parts[] = {BYTES("pmessage"), pattern, channel, payload};
+        if (!spend_relayed(&left, comparing_work(pattern, channel)))
+            return false;
+        if (glob_match_asking(pattern, channel, spend_relayed, &left))
             send_to_clients(topic, CHANNEL_PATTERN, parts, 4);
     }
+    return left > 0;
+}
+
+bool pubsub_publish_relayed(struct partition *partition, struct bytes channel, struct bytes payload)
+{
+    struct pubsub *pubsub = partition->watchers.pubsub;
+    const struct bytes parts[] = {BYTES("message"), channel, payload};
+    const struct topic *topic =
+        subscription_find(pubsub_set(pubsub, BYTES(""), CHANNEL_PLAIN), channel);
+    if (topic)
+        send_to_clients(topic, CHANNEL_PLAIN, parts, 3);
+    return relay_to_patterns(pubsub_set(pubsub, BYTES(""), CHANNEL_PATTERN), channel, payload);
 }
 
 /* ---- slots that leave ---- */

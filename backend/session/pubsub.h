@@ -32,6 +32,7 @@ void pubsub_check_slots(struct partition *partition);
  * call fails (budget.h), and nothing is sent. */
 int64_t pubsub_publish(struct call *call, struct bytes namespace_name, enum channel_kind kind,
                        struct bytes channel, struct bytes payload);
-/* Sends a message that was published at another shard (channel_relay.h) to the subscribers that are no proxies. */
-void pubsub_publish_relayed(struct partition *partition, struct bytes channel,
+/* Sends a message that was published at another shard (channel_relay.h) to the subscribers that are no proxies. False: the comparison with
+ * the patterns took too long, and some of them did not get it. */
+bool pubsub_publish_relayed(struct partition *partition, struct bytes channel,
                             struct bytes payload);

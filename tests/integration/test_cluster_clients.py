@@ -292,6 +292,23 @@ def _(run):
             cluster.backends[1].start()
 
 
+@suite.case('long patterns of clients of another node hold that node for a moment only, and messages that miss a pattern are counted')
+def _(run):
+    channel = 'a' * 1000000 + 'z'
+    with Cluster(backends=2, partitions=1, linked=True, proxies=0) as cluster, cluster.partition(0) as node, \
+            cluster.partition(1) as client, cluster.partition(1) as other:
+        client.send_many([['PSUBSCRIBE', '*?' + 'a' * 16000 + '%03d*z' % i] for i in range(30)])
+        for _ in range(30):
+            client.read()
+        other.get('SUBSCRIBE', channel)
+
+        def is_counted():
+            node.get('PUBLISH', channel, 'here')
+            check_equal(value(other.read())[2], b'here', 'a subscriber of the channel')
+            return metric(cluster.backends[1].http('/metrics')[1], 'scree_backend_messages_lost_total')
+        wait_for(is_counted, 'a message that misses patterns')
+
+
 @suite.case('a node whose subscribers have left gets no messages of other nodes, until a client subscribes again')
 def _(run):
     def relayed():
