@@ -16,5 +16,6 @@ bool local_is_new_process(const struct request *request, uint32_t index);
  * impossible, an error is replied instead. local_tracking.c */
 void local_redirect(struct client *client, struct request *request, struct reply *reply,
                     request_done_fn *done);
-/* Calls `done` when all workers have the snapshot that was published before (CONFIG SET, ACL SETUSER). local.c */
+/* Calls `done` when all workers have the snapshot that was published before (CONFIG SET, ACL SETUSER,
+ * SCREE RELOAD). local.c */
 void local_when_published(struct request *request, request_done_fn *done);

@@ -238,20 +238,33 @@ static void reload_work(struct proxy *proxy, const void *data, struct out *out)
         out_printf(out, " needs-restart=%s", report.needs_restart);
 }
 
+struct reload_line {
+    char text[RELOAD_TEXT_MAX * 3 + 128];
+};
+
+/* All workers have the new snapshot. */
+static void reload_published(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct reload_line *line = request_state(request, sizeof(*line));
+    (void)client;
+    reply_status(reply, line->text + 1);
+}
+
 static void reload_done(struct client *client, struct request *request, struct reply *reply)
 {
     const struct out *out = request_gathered(request, 0);
-    char text[RELOAD_TEXT_MAX * 3 + 128] =
-        "-ERR the result of the reload is not known: see the log of the proxy";
+    struct reload_line *line = request_state(request, sizeof(*line));
     (void)client;
-    if (out->bytes < sizeof text) {
-        out_copy(out, text);
-        text[out->bytes] = 0;
+    (void)snprintf(line->text, sizeof line->text,
+                   "-ERR the result of the reload is not known: see the log of the proxy");
+    if (out->bytes < sizeof line->text) {
+        out_copy(out, line->text);
+        line->text[out->bytes] = 0;
     }
-    if (text[0] == '+')
-        reply_status(reply, text + 1);
+    if (line->text[0] == '+')
+        local_when_published(request, reload_published);
     else
-        reply_error(reply, text + 1);
+        reply_error(reply, line->text + 1);
 }
 
 void local_scree_reload(struct client *client, struct request *request, struct reply *reply)

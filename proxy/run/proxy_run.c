@@ -234,7 +234,7 @@ void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
     if (proxy->leaders)
         leaders_configure(proxy->leaders, snapshot);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH,
-               snapshot->map->epoch); /* the workers have this map */
+               snapshot->map->epoch); /* each worker takes it in its next turn */
 }
 
 /* proxy->routes.task */

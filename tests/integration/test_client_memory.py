@@ -262,9 +262,8 @@ def _(run):
             text = file.read()
         with open(cluster.shards_path, 'w') as file:
             file.write(text.replace('%s:%d' % cluster.backends[0].addresses[1], liar.address).replace('epoch = 1', 'epoch = 2'))
-        proxy.reload()
-        wait_for(lambda: b'map_changed=1' in proxy.log(), 'the new map')
         with cluster.connect() as asker, cluster.connect() as other:
+            wait_for(lambda: asker.get('SCREE', 'MAP')[1] == 2, 'the worker to have the new map')
             before = proxy.rss_bytes()
             asker.send('SET', cluster.key_on(1), 'endless')
             served, most = 0, 0

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """New maps and namespaces under load: no request fails, is lost or answered out of order; invalid files change nothing."""
 
+import contextlib
 import os
 import random
 import re
@@ -134,7 +135,7 @@ def _(run):
         wait_for(lambda: login('first') == b'OK', 'the first token to be taken')
         replace_file(secrets, '[namespace shop]\ntoken = second\n')
         wait_for(lambda: login('second') == b'OK', 'the second token to be taken')
-        check(isinstance(login('first'), ReplyError), 'the first token still opens the namespace')
+        wait_for(lambda: isinstance(login('first'), ReplyError), 'the first token to be refused, by any worker')
         replace_file(secrets, '[namespace shop\ntoken = third\n')
         wait_for(lambda: b'reload_refused' in proxy.log(), 'the broken file to be refused')
         check_equal(login('second'), b'OK')
@@ -158,6 +159,28 @@ def _(run):
         check_crowd(run, crowd)
 
 
+@suite.case('when SCREE RELOAD replies, every worker has the new configuration, however busy it is')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1, namespaces={'shop': {'token': 'token-0'}},
+                 proxy_options={'proxy': {'requirepass': 'operator', 'workers': 4}}) as cluster:
+        proxy = cluster.proxies[0]
+        with cluster.connect() as admin, contextlib.ExitStack() as stack:
+            busy = [stack.enter_context(cluster.connect()) for _ in range(8)]
+            clients = [stack.enter_context(cluster.connect()) for _ in range(8)]
+            check_equal(admin.get('AUTH', 'operator'), b'OK')
+            for turn in range(1, 4 * run.options.rounds):
+                proxy.namespaces = {'shop': {'token': 'token-%d' % turn}}
+                proxy.write_config()
+                for client in busy:
+                    client.send_many([['AUTH', 'shop', 'wrong']] * 1000)
+                check(str(admin.get('SCREE', 'RELOAD')).startswith("b'OK"), 'the reload')
+                said = [client.get('AUTH', 'shop', 'token-%d' % turn) for client in clients]
+                check_equal(said, [b'OK'] * len(clients), 'round %d: AUTH with the new token' % turn)
+                for client in busy:
+                    for _ in range(1000):
+                        client.read()
+
+
 @suite.case('moved slots are served by their new shard at once, the others stay')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster:
@@ -167,8 +190,7 @@ def _(run):
                 check_equal(client.get('SET', key, 'old'), b'OK')
             moved = [key for key in keys if slot_of(key) < 4000]
             cluster.write_shards(['4000-8191', '0-3999 8192-16383'])
-            cluster.proxies[0].reload()
-            wait_epoch(cluster.proxies[0], cluster.epoch)
+            check(not isinstance(client.get('SCREE', 'RELOAD'), ReplyError), 'the reload')
             for key in keys:
                 want = None if key in moved else b'old'
                 check_equal(client.get('GET', key), want, key)
