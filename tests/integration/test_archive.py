@@ -130,16 +130,17 @@ def _(run):
         with cluster.connect() as client:
             client.pipeline([['SET', 'key:%d' % i, 'old'] for i in range(100)])
             client.pipeline([['HSET', 'hash:%d' % i, 'f', 'v'] for i in range(20)])
-            client.pipeline([['PEXPIRE', 'hash:%d' % i, '1500'] for i in range(20)])
+            client.pipeline([['PEXPIRE', 'hash:%d' % i, '8000'] for i in range(20)])
+            over = client.get('PEXPIRETIME', 'hash:19') / 1000
             check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'base', 'WAIT', 'LEASE', '15000'), ('$', b'base'))
-            client.pipeline([['PERSIST', 'hash:%d' % i] for i in range(20)])
+            check_equal(client.pipeline([['PERSIST', 'hash:%d' % i] for i in range(20)]), [(':', b'1')] * 20)
             client.pipeline([['SET', 'key:%d' % i, 'new', 'PX', '100000000'] for i in range(50)])
             ends = client.get('PEXPIRETIME', 'key:0')
             when = moment()
             client.pipeline([['DEL', 'key:%d' % i] for i in range(100)])
         wait_archived(cluster)
-        for turn in range(2):
-            time.sleep(0 if turn else 2)  # the TTLs of the base are over when it is restored
+        wait_for(lambda: time.time() > over, 'the TTLs of the base to be over')
+        for _ in range(2):
             erase(cluster)
             for index in range(2):
                 code, said = place.restore(cluster, 'base', when, index, ['b%dp0' % index])

@@ -482,9 +482,11 @@ def _(run):
 
         text = cluster.proxies[0].http('/metrics')[1]
         check('scree_proxy_namespace_keys{tenant="shop"} 2001\n' in text, 'the metric')
-        spaces = json.loads(cluster.proxies[0].http('/status/namespaces.json')[1])['namespaces']
-        keys = {space['name']: space['keys'] for space in spaces}
-        check_equal(keys, {'': 1, 'shop': 2001, 'empty': 0, **{name: i + 1 for i, name in enumerate(names)}})
+        def shown():
+            spaces = json.loads(cluster.proxies[0].http('/status/namespaces.json')[1])['namespaces']
+            return {space['name']: space['keys'] for space in spaces}
+        wait_for(lambda: shown().get('') == 1, 'the key of no namespace')
+        check_equal(shown(), {'': 1, 'shop': 2001, 'empty': 0, **{name: i + 1 for i, name in enumerate(names)}})
 
         one.get('FLUSHALL')
         shop.get('SELECT', '0')

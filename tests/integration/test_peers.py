@@ -65,7 +65,7 @@ class Peers(Cluster):
             wait_for(lambda: self.are_linked(index, count), 'backend %d to be linked to %d others' % (index, count))
 
     def wait_claimed(self):
-        """A map that comes before this would be the first of some shards, and the second of others."""
+        """Before this a shard takes no key, and a map that comes would be the first of some shards, and the second of others."""
         for backend in self.backends:
             wait_for(lambda: b'slots_owned' in backend.log(), '%s to claim its slots' % backend.name)
 
@@ -139,6 +139,7 @@ def is_closed(sock):
 def _(run):
     with Peers() as cluster:
         cluster.wait_linked()
+        cluster.wait_claimed()
         run_ids = {}
         for index in range(3):
             text = cluster.call(index, 'INFO', 'server').decode()
@@ -160,8 +161,9 @@ def _(run):
     later_us = 4102444800000000  # the year 2100
     with Peers() as cluster:
         cluster.wait_linked()
+        cluster.wait_claimed()
         for index in range(3):
-            cluster.call(index, 'SET', cluster.key_on(index), '1', 'EX', '1000')
+            check_equal(cluster.call(index, 'SET', cluster.key_on(index), '1', 'EX', '1000'), b'OK')
         sock = connect_as_peer(cluster, 0)
         sock.sendall(frame(ECHO, 1, struct.pack('<I', 0), later_us))
         check_equal(read_frame(sock), (DONE, 1, b''), 'the reply')

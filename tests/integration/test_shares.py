@@ -6,6 +6,7 @@ import re
 import signal
 import time
 
+from support import harness
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.relay import Relay
@@ -130,7 +131,7 @@ def _(run):
         check_equal(many[19].call('WATCH', 'k'), ('+', b'OK'))
 
 
-TIMEOUT_S = 0.4
+TIMEOUT_S = 0.4 * harness.SLOW
 
 
 @suite.case('a value whose bytes are on their way for longer than upstream-timeout is stored, and the reply is OK')

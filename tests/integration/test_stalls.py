@@ -5,7 +5,7 @@ import contextlib
 import errno
 import os
 
-from support.copies import Voters
+from support.copies import UNHURRIED, Voters
 from support.disk import SYNC_LOG, WRITE_LOG, WRITE_OTHER, FaultyDisk, SmallDisk
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import ReplyError, value
@@ -35,7 +35,7 @@ class FaultyVoters(Voters):
 
 @suite.case('the disks of both followers hang: reads go on, writes are refused after a while, and all goes on when one disk does')
 def _(run):
-    with FaultyVoters(proxies=1) as voters, voters.connect() as client:
+    with FaultyVoters(proxies=1, backend_options=UNHURRIED) as voters, voters.connect() as client:
         leader = voters.wait_leader()
         check_equal(client.get('MSET', '{k}old', 'v', '{k}new', 'v'), b'OK')
         for index in OTHERS[leader]:
@@ -216,7 +216,7 @@ def _(run):
 
 @suite.case('the disks of both followers become full while a write is on its way: writes are refused, reads go on, and all goes on with room')
 def _(run):
-    with FaultyVoters() as voters:
+    with FaultyVoters(backend_options=UNHURRIED) as voters:
         leader = voters.wait_leader()
         check_goes_on(voters)
         voters.wait_follows(*OTHERS[leader])

@@ -64,7 +64,9 @@ def _(run):
         cluster.backends[1].kill9()
         cluster.backends[1].start()
         subscriber.call('PSUBSCRIBE', '__keyspace@0__:kea:*')
-        wait_for(lambda: client.get('PUBSUB', 'NUMPAT') >= 1, 'the pattern')
+        for shard in range(2):
+            with cluster.partition(shard) as partition:
+                wait_for(lambda: partition.get('PUBSUB', 'NUMPAT') >= 1, 'shard %d to have the pattern' % shard)
         for i in range(40):
             wait_for(lambda i=i: client.call('SET', 'kea:%d' % i, '1') == ('+', b'OK'), 'SET')
         got = {subscriber.read(60)[1][2][1] for _ in range(40)}

@@ -4,7 +4,7 @@
 import threading
 
 from support.cluster import slot_of
-from support.copies import TwoShards, Voters
+from support.copies import TwoShards, Voters, number_at
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import ReplyError, value
 
@@ -44,8 +44,8 @@ def _(run):
         is_over.set()
         for thread in threads:
             thread.join()
-        wait_for(lambda: int(client.get('GET', GIVER)) == -int(client.get('GET', TAKER)), 'both halves of each deal')
-        check(int(client.get('GET', TAKER)) >= len(done), '%d deals were acknowledged' % len(done))
+        wait_for(lambda: number_at(client, GIVER) == -(number_at(client, TAKER) or 0), 'both halves of each deal')
+        check(number_at(client, TAKER) >= len(done), '%d deals were acknowledged' % len(done))
         run.note('%d deals' % len(done))
 
 

@@ -12,17 +12,25 @@ import contextlib
 import shutil
 import signal
 
+from support import harness
 from support.cluster import Cluster, with_option
 from support.harness import PATIENCE, check_equal, wait_for
 from support.resp import Closed, Connection, ReplyError
 
 
+UNHURRIED = {'backend': {'election-timeout': '3s'}}  # for cases in which no copy may lead because this machine is slow
 QUICK = 1.0  # seconds in which a copy that serves has answered; one that waits for a leader, or stands still, has not
 
 
 def fields(line):
     """'a=1 b=2' as {'a': '1', 'b': '2'}"""
     return dict(word.split('=', 1) for word in line.decode().split())
+
+
+def number_at(connection, key):
+    """The value of a counter; None: an error, for example while a transaction has locked it."""
+    reply = connection.get('GET', key)
+    return None if isinstance(reply, ReplyError) else int(reply or 0)
 
 
 class Copies(Cluster):
@@ -134,7 +142,8 @@ class Voters(Copies):
 
     def __init__(self, proxies=0, replicas='voters', backend_options=None, **options):
         self.replicas_option = replicas
-        backend_options = with_option(backend_options, 'backend', 'election-timeout', '1s')  # other tests run, too
+        # other tests run, too
+        backend_options = with_option(backend_options, 'backend', 'election-timeout', '%dms' % (1000 * harness.SLOW))
         super().__init__(backend_options=backend_options, replicas=replicas, proxies=proxies, **options)
 
     def wait_linked(self):
