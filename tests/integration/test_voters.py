@@ -303,12 +303,14 @@ def _(run):
         with voters.copy(other) as follower:
             check('does not lead' in str(follower.get('SCREE', 'LEADER', 'TO', addresses[other])), 'at a copy that follows')
         voters.backends[dead].kill9()
+        # until then leadership would be handed over to it
+        wait_for(lambda: [line['up'] for line in voters.replicas(leader)[1] if line['address'] == addresses[dead]] == ['no'], 'the loss to be noticed')
         with voters.leader() as client:
             for words, reason in (((addresses[leader],), 'this copy leads already'), (('127.0.0.1:1',), 'has no copy at this address'),
                                   (('',), 'expected SCREE LEADER TO')):
                 check(reason in str(client.get('SCREE', 'LEADER', 'TO', *words)), reason)
             check('expected SCREE LEADER TO' in str(client.get('SCREE', 'LEADER', 'AT', addresses[other])), 'another word')
-            wait_for(lambda: 'is not connected' in str(client.get('SCREE', 'LEADER', 'TO', addresses[dead])), 'the loss to be noticed')
+            check('is not connected' in str(client.get('SCREE', 'LEADER', 'TO', addresses[dead])), 'a copy that is down')
             check_equal(client.get('SET', 'k', 'v'), b'OK')
 
 
