@@ -90,6 +90,11 @@ uint64_t core_patience(struct consensus *core)
     return core->election_us + lateness(core) + core_random(core, core->election_us / 2);
 }
 
+uint64_t core_split_patience(struct consensus *core)
+{
+    return 1 + core_random(core, core->election_us / 4);
+}
+
 void core_step_down(struct consensus *core, uint64_t now_us)
 {
     if (core->role >= CONSENSUS_LEADING)

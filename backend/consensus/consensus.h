@@ -216,7 +216,8 @@ struct consensus {
     enum {
         CONSENSUS_UNANSWERED,
         CONSENSUS_GRANTED,
-        CONSENSUS_REFUSED
+        CONSENSUS_REFUSED,
+        CONSENSUS_SILENT, /* it has not granted the pre-vote either: it may be gone */
     } votes[CONSENSUS_MEMBERS_MAX];
 
     struct term_runs runs;

@@ -24,6 +24,9 @@ struct consensus_message *core_send(const struct consensus *core, struct consens
 void core_save(struct consensus *core, struct consensus_update *update);
 /* The time without a leader after which this copy begins an election: random between E and 1.5 E, and one E more in state BEHIND. */
 uint64_t core_patience(struct consensus *core);
+/* The time after which a candidate stands again whose votes are split: random and short, so that one candidate is ahead of the others by a
+ * round of messages and a save. */
+uint64_t core_split_patience(struct consensus *core);
 uint64_t core_random(struct consensus *core, uint64_t below);
 /* Makes this copy a follower that has no leader. */
 void core_step_down(struct consensus *core, uint64_t now_us);

@@ -25,7 +25,7 @@ static bool can_win(const struct consensus *core)
 {
     uint64_t votes[CONSENSUS_MEMBERS_MAX] = {0};
     for (unsigned i = 0; i < core->members.count; i++)
-        votes[i] = core->votes[i] != CONSENSUS_REFUSED;
+        votes[i] = core->votes[i] == CONSENSUS_GRANTED || core->votes[i] == CONSENSUS_UNANSWERED;
     return members_majority(&core->members, votes) > 0;
 }
 
@@ -45,16 +45,25 @@ static void ask_voters(const struct consensus *core, bool is_pre, bool is_marked
     }
 }
 
+static void await_votes(struct consensus *core, bool has_pre_votes)
+{
+    for (unsigned i = 0; i < core->members.count; i++)
+        core->votes[i] = has_pre_votes && core->votes[i] != CONSENSUS_GRANTED
+                             ? CONSENSUS_SILENT
+                             : CONSENSUS_UNANSWERED;
+}
+
 /* Begins an election for the next term. The candidate's own vote counts when it is durable (election_saved). */
 static void stand(struct consensus *core, bool is_marked, uint64_t now_us,
                   struct consensus_update *update)
 {
+    bool has_pre_votes = core->role == CONSENSUS_PRE_CANDIDATE;
     core_take_over(core, core->term + 1, now_us, update);
     core->vote = core->id;
     core_save(core, update);
     core->role = CONSENSUS_CANDIDATE;
     core->deadline_us = now_us + core_patience(core);
-    memset(core->votes, 0, sizeof core->votes);
+    await_votes(core, has_pre_votes);
     ask_voters(core, false, is_marked, update);
 }
 
@@ -149,15 +158,23 @@ static void take_refusal(struct consensus *core, const struct consensus_message 
         core->deadline_us = now_us + wait_us;
 }
 
-/* Votes of this term are split: most voters have granted the pre-vote, and then voted for others. The next attempt comes a short random time
- * later, so that one candidate is ahead of the others by a round of messages and a save. */
+/* Votes of this term are split: those that have granted the pre-vote were most voters, and too few of them have not voted for others. A voter
+ * that was silent may still answer, and a leader that has ended never does. */
 static void take_split(struct consensus *core, unsigned at, uint64_t now_us)
 {
     bool could_win = can_win(core);
     core->votes[at] = CONSENSUS_REFUSED;
     if (could_win && !can_win(core))
-        core->deadline_us =
-            lesser(core->deadline_us, now_us + 1 + core_random(core, core->election_us / 4));
+        core->deadline_us = lesser(core->deadline_us, now_us + core_split_patience(core));
+}
+
+/* Others have made this copy a candidate before this one's pre-vote came. */
+static void take_late_pre_vote(struct consensus *core, const struct consensus_message *message,
+                               unsigned at)
+{
+    if (message->is_pre && message->is_good && core->role == CONSENSUS_CANDIDATE &&
+        message->term == core->term && core->votes[at] == CONSENSUS_SILENT)
+        core->votes[at] = CONSENSUS_UNANSWERED;
 }
 
 void election_vote_reply(struct consensus *core, const struct consensus_message *message,
@@ -167,6 +184,8 @@ void election_vote_reply(struct consensus *core, const struct consensus_message 
                         ? core->role == CONSENSUS_PRE_CANDIDATE && message->term == core->term + 1
                         : core->role == CONSENSUS_CANDIDATE && message->term == core->term;
     unsigned at = members_find(&core->members, message->from);
+    if (at != MEMBER_NONE)
+        take_late_pre_vote(core, message, at);
     if (!message->is_good && is_asked && !message->is_pre && !message->wait_us && at != MEMBER_NONE)
         take_split(core, at, now_us);
     if (!message->is_good)

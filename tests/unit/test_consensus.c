@@ -228,21 +228,48 @@ START_TEST(a_late_refusal_of_a_pre_vote_ends_no_candidacy)
 }
 END_TEST
 
-/* Both had the pre-votes of each other. */
-START_TEST(split_votes_stand_again_soon)
+static void answer_vote_of(uint64_t from, bool is_pre, bool is_good)
+{
+    hear((struct consensus_message){CONSENSUS_VOTE_REPLY, .from = from, .term = 2, .is_pre = is_pre,
+                                    .is_good = is_good});
+}
+
+/* Copy 2 grants the pre-vote, and then has voted for itself. */
+static void split_votes(void)
 {
     begin(3, 3);
     tick(2 * E);
-    hear((struct consensus_message){CONSENSUS_VOTE_REPLY, .from = 2, .term = 2, .is_pre = true,
-                                    .is_good = true});
+    answer_vote_of(2, true, true);
     ck_assert_int_eq(update.role, CONSENSUS_CANDIDATE);
     saved();
-    hear((struct consensus_message){CONSENSUS_VOTE_REPLY, .from = 2, .term = 2});
-    ck_assert_uint_ge(consensus_next_us(&core), now_us + E); /* copy 3 may still vote for it */
-    hear((struct consensus_message){CONSENSUS_VOTE_REPLY, .from = 3, .term = 2});
+}
+
+START_TEST(split_votes_stand_again_soon_though_the_old_leader_is_gone)
+{
+    split_votes();
+    answer_vote_of(2, false, false);
     ck_assert_uint_le(consensus_next_us(&core), now_us + E / 4);
     tick(E / 4);
     ck_assert(update.role == CONSENSUS_PRE_CANDIDATE && sent(0)->is_pre && sent(0)->term == 3);
+}
+END_TEST
+
+START_TEST(votes_are_not_split_while_one_may_still_come)
+{
+    split_votes();
+    answer_vote_of(3, true, true);
+    answer_vote_of(2, false, false);
+    ck_assert_uint_ge(consensus_next_us(&core), now_us + E);
+    answer_vote_of(3, false, false);
+    ck_assert_uint_le(consensus_next_us(&core), now_us + E / 4);
+}
+END_TEST
+
+START_TEST(a_copy_that_was_silent_before_may_vote)
+{
+    split_votes();
+    answer_vote_of(3, false, true);
+    ck_assert_int_eq(update.role, CONSENSUS_LEADING);
 }
 END_TEST
 
@@ -917,7 +944,9 @@ static void add_elections(TCase *tcase)
     tcase_add_test(tcase, a_shorter_log_is_refused_with_the_voters_term);
     tcase_add_test(tcase, a_candidate_takes_over_the_term_of_a_refusal);
     tcase_add_test(tcase, a_late_refusal_of_a_pre_vote_ends_no_candidacy);
-    tcase_add_test(tcase, split_votes_stand_again_soon);
+    tcase_add_test(tcase, split_votes_stand_again_soon_though_the_old_leader_is_gone);
+    tcase_add_test(tcase, votes_are_not_split_while_one_may_still_come);
+    tcase_add_test(tcase, a_copy_that_was_silent_before_may_vote);
     tcase_add_test(tcase, a_group_that_was_just_founded_waits_for_no_promise);
     tcase_add_test(tcase, a_copy_that_is_behind_stands_later_though_the_leaders_connection_broke);
     tcase_add_test(tcase, a_leader_without_a_majority_steps_down);
