@@ -1,6 +1,6 @@
 /*
  * consensus.c - breaks a promise of backend/consensus/rules.h, chosen by sim_broken (tests/sim/sim_break.h): these functions are
- * linked into test_consensus in place of the program's.
+ * linked into test_consensus and its relatives in place of the program's.
  */
 #include "backend/consensus/members.h"
 #include "backend/consensus/rules.h"
@@ -40,6 +40,8 @@ bool __real_rule_is_serving(const struct consensus *core);
 bool __wrap_rule_is_serving(const struct consensus *core);
 bool __real_rule_has_lease(const struct consensus *core);
 bool __wrap_rule_has_lease(const struct consensus *core);
+uint64_t __real_core_split_patience(struct consensus *core);
+uint64_t __wrap_core_split_patience(struct consensus *core);
 
 uint64_t __real_members_majority(const struct consensus_members *members,
                                  const uint64_t values[CONSENSUS_MEMBERS_MAX]);
@@ -85,6 +87,11 @@ uint64_t __wrap_rule_refusal_term(const struct consensus *core,
     if (sim_broken == BREAK_REFUSAL_NO_TERM)
         return vote->term - 1;
     return __real_rule_refusal_term(core, vote);
+}
+
+uint64_t __wrap_core_split_patience(struct consensus *core)
+{
+    return sim_broken == BREAK_SPLIT_WAITS ? UINT64_MAX / 2 : __real_core_split_patience(core);
 }
 
 /* ---- records ----------------------------------------------------------------------------------- */

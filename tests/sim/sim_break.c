@@ -76,6 +76,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_OLD_MAP_MEMBERS] = "old-map-members",
         [BREAK_PROMOTED_SILENT] = "promoted-silent",
         [BREAK_REFUSAL_NO_TERM] = "refusal-no-term",
+        [BREAK_SPLIT_WAITS] = "split-waits",
         [BREAK_WENT_BACK] = "went-back",
         [BREAK_SERVES_ALONE] = "serves-alone",
         [BREAK_LEADS_HUNG] = "leads-hung",

@@ -92,8 +92,12 @@ enum sim_break {
     BREAK_PROMOTED_SILENT,  /* a voter does not vote before it has the record of its promotion */
     BREAK_REFUSAL_NO_TERM,  /* a refusal has no term */
     BREAK_CONSENSUS_END,
+    /* … which costs time only (test_stuck_voters.c): */
+    BREAK_SPLIT_WAITS =
+        BREAK_CONSENSUS_END, /* votes that were split are not asked for again soon */
+    BREAK_STUCK_END,
     /* … in what is around it (test_voters.c): */
-    BREAK_WENT_BACK = BREAK_CONSENSUS_END, /* a disk that was set back is not noticed */
+    BREAK_WENT_BACK = BREAK_STUCK_END, /* a disk that was set back is not noticed */
     BREAK_SERVES_ALONE,    /* a group without keys is served before most of its copies vote */
     BREAK_LEADS_HUNG,      /* a leader whose disk hangs goes on */
     BREAK_LEADS_BEHIND,    /* a copy that has much to apply stands as early as others */
