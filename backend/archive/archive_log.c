@@ -230,10 +230,35 @@ static enum archive_go walk_frames(struct walk *walk, struct archive_file *file)
     return ARCHIVE_GO_ON;
 }
 
+/* A file that grew may have been closed since it was found: it has another name, and the same batches first. */
+static struct archive_file *open_closed(const struct log_file *from, char *error, size_t size)
+{
+    struct disk_list list;
+    char dir[PATH_MAX], path[PATH_MAX];
+    uint64_t first, last;
+    struct archive_file *file = NULL;
+    (void)snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(from->path, '/') - from->path),
+                   from->path);
+    if (!disk_list(&list, dir, error, size))
+        return NULL;
+    for (size_t i = 0; !file && i < list.count; i++)
+        if (archive_file_parse(list.names[i], &first, &last) && first == from->first && last &&
+            disk_path(path, dir, list.names[i], error, size))
+            file = archive_file_open(path, error, size);
+    disk_list_free(&list);
+    return file;
+}
+
+static struct archive_file *open_log_file(const struct log_file *from, char *error, size_t size)
+{
+    struct archive_file *file = archive_file_open(from->path, error, size);
+    return file || from->last ? file : open_closed(from, error, size);
+}
+
 static enum archive_go walk_file(struct walk *walk, const struct log_file *from)
 {
     struct archive_reach *reach = walk->reach;
-    struct archive_file *file = archive_file_open(from->path, reach->damage, sizeof reach->damage);
+    struct archive_file *file = open_log_file(from, reach->damage, sizeof reach->damage);
     enum archive_go go = ARCHIVE_GO_ON;
     walk->path = from->path;
     if (file && archive_file_head(file)->log_id == walk->log->id)
@@ -252,7 +277,7 @@ static void note_later(struct archive_reach *reach, const struct log_file *from)
 {
     char ignored[64];
     struct archive_frame frame;
-    struct archive_file *file = archive_file_open(from->path, ignored, sizeof ignored);
+    struct archive_file *file = open_log_file(from, ignored, sizeof ignored);
     if (file && archive_file_next(file, &frame, ignored, sizeof ignored) == ARCHIVE_READ) {
         reach->later = from->first;
         reach->later_us = frame.begins_us;

@@ -31,6 +31,7 @@ struct import {
     struct arena arena;
     struct table *counts; /* storage namespace → struct counts */
     struct batch_header header;
+    const char *only; /* the namespace of which keys are copied; NULL: all */
     uint64_t keys;
     uint64_t rows;
     uint64_t bytes;
@@ -67,6 +68,11 @@ void import_free(struct import *import)
     arena_fini(&import->arena);
     arena_fini(&import->collection.arena);
     free(import);
+}
+
+void import_only(struct import *import, const char *space)
+{
+    import->only = space;
 }
 
 uint64_t import_keys(const struct import *import)
@@ -162,6 +168,13 @@ static struct bytes translate(struct import *import, struct bytes space)
     return (struct bytes){made, name.len + (database ? 2 : 0)};
 }
 
+static bool is_wanted_space(const struct import *import, struct bytes space)
+{
+    uint8_t database;
+    return !import->only ||
+           bytes_equal(database_map_find(import->maps, space, &database), bytes_of(import->only));
+}
+
 static void count_key(struct import *import, struct bytes space, uint16_t slot, bool expires)
 {
     struct counts *counts = counts_open(import->counts, space);
@@ -226,7 +239,7 @@ static bool import_metadata(struct import *import, enum cf cf, struct bytes key,
     if (!decode_metadata_key(key, &space, &slot, &user_key) || slot >= SLOT_COUNT ||
         !decode_metadata(value, &meta))
         return set_import_error(import, "a key's row cannot be decoded");
-    if (!import->wanted[slot])
+    if (!import->wanted[slot] || !is_wanted_space(import, space))
         return true;
     struct bytes to = translate(import, space);
     struct bytes row = encode_metadata_key(&import->arena, to, slot, user_key);
@@ -281,7 +294,7 @@ static bool import_collection_row(struct import *import, enum cf cf, struct byte
     bool is;
     if (!decode_collection_key(key, &space, &slot, &user_key, &version, &sub) || slot >= SLOT_COUNT)
         return set_import_error(import, "a row's key cannot be decoded");
-    if (!import->wanted[slot])
+    if (!import->wanted[slot] || !is_wanted_space(import, space))
         return true;
     struct arena *arena = &import->arena;
     if (!is_current(import, encode_metadata_key(arena, space, slot, user_key), version, &is))

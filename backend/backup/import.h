@@ -20,6 +20,8 @@ struct storage;
 typedef bool import_progress_fn(void *owner, uint64_t keys, uint64_t rows, uint64_t bytes);
 struct import *import_new(struct storage *to, import_progress_fn *on_progress, void *owner);
 void import_free(struct import *import);
+/* Only keys of this namespace are copied, borrowed; empty: the default one. */
+void import_only(struct import *import, const char *space);
 /* Copies the rows of slots with wanted[slot]. False and a reason in error[size]. */
 bool import_from(struct import *import, struct store *from, const bool *wanted, char *error,
                  size_t size);

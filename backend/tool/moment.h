@@ -39,6 +39,8 @@ bool moment_replay(struct storage *storage, const struct source *source, const c
 struct moment_slots;
 struct moment_slots *moment_slots_new(void);
 void moment_slots_free(struct moment_slots *slots); /* NULL is allowed */
-bool moment_slots_add(struct moment_slots *slots, struct storage *storage, char *error,
-                      size_t size);
+bool moment_slots_add(struct moment_slots *slots, size_t shard, struct storage *storage,
+                      char *error, size_t size);
+/* The shard that had the slot, after the check; -1: no store has records of slots. */
+int moment_slots_owner(const struct moment_slots *slots, unsigned slot);
 bool moment_slots_check(const struct moment_slots *slots, char *error, size_t size);

@@ -8,8 +8,8 @@
  * checksums. Otherwise, and with --slots, the rows of the wanted slots are read from the shards that own them (import.h); these are opened in
  * a scratch directory of links, because opening a store changes it.
  *
- * With --archive and --to each copied shard gets the batches of its archive, too, up to that moment (moment.h). Then shards keep their
- * names and their slots: rows are not imported.
+ * With --archive and --to each copied shard gets the batches of its archive, too, up to that moment (moment.h): a shard of the same name
+ * has the slots that it had then. For other shards, and with --slots, all shards are brought to that moment first (moment_shards.h).
  *
  * With --partition one damaged partition of a directory is replaced, also while the backend serves the others:
  *
@@ -20,6 +20,7 @@
 #include "backend/backup/import.h"
 #include "backend/storage/partition_store.h"
 #include "backend/tool/moment.h"
+#include "backend/tool/moment_shards.h"
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
 #include "config/memory_plan.h"
@@ -49,11 +50,14 @@ struct restore {
     struct sources sources;
     struct shard_map *map; /* the new map; NULL: as in the backup */
     bool *slots;           /* of --slots; heap; NULL: it was not given */
+    const char *space;     /* the namespace of which keys are wanted; NULL: all */
     struct target targets[64];
     size_t count;
     const char *archive;        /* NULL: the backup alone is restored */
     uint64_t moment_us;         /* the moment to restore */
     struct moment_slots *owned; /* what the restored shards own */
+    bool distributes;           /* the rows of the moment are imported */
+    struct moment_shards *past; /* … from these */
     uid_t user;                 /* owner of the data directory */
     gid_t group;
     struct store_env *env;
@@ -144,10 +148,13 @@ static bool choose_targets(struct restore *restore, const char *map, const char 
     return true;
 }
 
-/* Does shard `source` of the backup's map own the slot? A shard that was backed up alone owns all its slots. */
+/* Does shard `source` own the slot, at the moment or by the backup's map? A shard that was backed up alone owns all its slots. */
 static bool owns(const struct restore *restore, size_t source, unsigned slot)
 {
     const struct shard_map *map = restore->sources.map;
+    int owner = restore->past ? moment_shards_owner(restore->past, slot) : -1;
+    if (owner >= 0)
+        return (size_t)owner == source;
     if (!map)
         return true;
     int shard = shard_map_named(map, bytes_of(restore->sources.items[source].manifest->shard));
@@ -314,7 +321,7 @@ static bool replay_archive(struct restore *restore, struct storage *storage,
         return true;
     bool good = moment_replay(storage, source, restore->archive, restore->moment_us, &batches,
                               REASON(restore)) &&
-                moment_slots_add(restore->owned, storage, REASON(restore));
+                moment_slots_add(restore->owned, 0, storage, REASON(restore));
     if (good)
         (void)printf("# shard %s: %llu batches of the archive\n", source->manifest->shard,
                      (unsigned long long)batches);
@@ -352,34 +359,19 @@ static bool copy_shard(struct restore *restore, const struct target *target, siz
 
 /* ---- importing rows ---- */
 
-/* Makes a directory in which the shard can be opened: data files are symbolic links, others are copied. */
-static bool make_scratch(struct restore *restore, const struct source *source, const char *dir)
+/* The directory in which the shard's rows are. */
+static bool open_scratch(struct restore *restore, size_t index, char dir[PATH_MAX])
 {
-    char from[PATH_MAX];
-    char to[PATH_MAX];
-    char absolute[PATH_MAX];
-    char sha256[65];
-    bool good = path_remove(dir) && path_make(dir, REASON(restore));
-    for (size_t i = 0; good && i < source->manifest->count; i++) {
-        const char *name = source->manifest->files[i].name;
-        const char *dot = strrchr(name, '.');
-        bool is_data = dot && (strcmp(dot, ".sst") == 0 || strcmp(dot, ".blob") == 0);
-        good = disk_path(from, source->path, name, REASON(restore)) &&
-               disk_path(to, dir, name, REASON(restore));
-        if (good && is_data)
-            good = (realpath(from, absolute) && symlink(absolute, to) == 0) ||
-                   disk_failed(to, REASON(restore));
-        else if (good)
-            good = disk_copy(from, to, &restore->progress, sha256, REASON(restore));
-    }
-    return good;
+    if (restore->past)
+        return moment_shards_dir(restore->past, index, dir, REASON(restore));
+    return disk_path(dir, restore->config->data, "restore-source", REASON(restore)) &&
+           source_scratch(&restore->sources.items[index], dir, &restore->progress, REASON(restore));
 }
 
 static bool import_shard(struct restore *restore, struct import *import,
                          const struct target *target, size_t index)
 {
     static bool wanted[SLOT_COUNT];
-    const struct source *source = &restore->sources.items[index];
     char dir[PATH_MAX];
     bool any = false;
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
@@ -388,15 +380,14 @@ static bool import_shard(struct restore *restore, struct import *import,
     }
     if (!any)
         return true;
-    if (!disk_path(dir, restore->config->data, "restore-source", REASON(restore)) ||
-        !make_scratch(restore, source, dir))
+    if (!open_scratch(restore, index, dir))
         return false;
     struct storage *from =
         partition_store_open_raw(restore->env, restore->config, dir, REASON(restore));
     bool good = from && import_from(import, storage_store(from), wanted, REASON(restore));
     if (from)
         storage_close(from);
-    return path_remove(dir) && good;
+    return (restore->past || path_remove(dir)) && good;
 }
 
 /* import_progress_fn */
@@ -418,6 +409,7 @@ static bool import_target(struct restore *restore, const struct target *target)
     if (!to)
         return false;
     struct import *import = import_new(to, show_import, NULL);
+    import_only(import, restore->space);
     bool good = true;
     for (size_t i = 0; good && i < restore->sources.count; i++)
         good = import_shard(restore, import, target, i);
@@ -440,7 +432,7 @@ static int source_named(const struct restore *restore, const struct target *targ
 static bool make_target(struct restore *restore, size_t index)
 {
     const struct target *target = &restore->targets[index];
-    if (restore->slots)
+    if (restore->slots || restore->distributes)
         return import_target(restore, target);
     if (!restore->map)
         return copy_shard(restore, target, index);
@@ -452,12 +444,17 @@ static bool make_target(struct restore *restore, size_t index)
     return import_target(restore, target);
 }
 
+/* Are rows imported, perhaps for some targets only? */
+static bool imports(const struct restore *restore)
+{
+    return restore->archive ? restore->distributes : restore->map || restore->slots;
+}
+
 /* Verifies the checksums of files that are read without being copied. */
 static bool verify_sources(struct restore *restore)
 {
-    bool imports = (restore->map || restore->slots) && !restore->archive;
     bool good = true;
-    for (size_t i = 0; good && imports && i < restore->sources.count; i++) {
+    for (size_t i = 0; good && imports(restore) && i < restore->sources.count; i++) {
         tool_progress("verifying shard %s", restore->sources.items[i].manifest->shard);
         good = source_verify(&restore->sources.items[i], &restore->progress, NULL, REASON(restore));
     }
@@ -486,19 +483,29 @@ static void expect_bytes(struct restore *restore)
 
 /* ---- a moment ---- */
 
-/* With a moment, a shard stays what it was: its name, its slots, and its number. */
-static bool check_shape(struct restore *restore, const char *map)
+/* Are the shards of the new map those of the backup? Then each one gets the slots that it had. */
+static bool keeps_shards(const struct restore *restore, const char *map)
 {
-    if (restore->slots || (restore->map && !map))
-        return set_restore_error(
-            restore, "--to",
-            "shards are restored as they were: into as many partitions as the "
-            "backup has shards, or with --map and --shard. Slots can move, or be "
-            "restored into another cluster from a backup, afterwards");
-    for (size_t i = 0; restore->map && i < restore->count; i++)
-        if (source_named(restore, &restore->targets[i]) < 0)
-            return set_restore_error(restore, restore->map->shards[restore->targets[i].shard].name,
-                                     "no shard of the backup has this name, which --to needs");
+    const struct shard_map *old = restore->sources.map;
+    bool is_same = !restore->slots && (!restore->map || map);
+    for (size_t i = 0; is_same && restore->map && i < restore->map->shard_count; i++)
+        is_same = sources_find(&restore->sources, restore->map->shards[i].name) >= 0;
+    for (size_t i = 0; is_same && restore->map && old && i < old->shard_count; i++)
+        is_same = shard_map_named(restore->map, bytes_of(old->shards[i].name)) >= 0;
+    return is_same;
+}
+
+/* To distribute rows of a moment, all shards are needed: any of them may have decided a transaction. */
+static bool check_whole(struct restore *restore)
+{
+    const struct shard_map *map = restore->sources.map;
+    if (*restore->sources.items[0].manifest->slots)
+        return set_restore_error(restore, "--to", "the backup has only some slots");
+    for (size_t i = 0; map && i < map->shard_count; i++)
+        if (map->shards[i].slot_count && sources_find(&restore->sources, map->shards[i].name) < 0)
+            return set_restore_error(restore, map->shards[i].name,
+                                     "this shard is not in the backup, and may have decided a "
+                                     "transaction of the others");
     return true;
 }
 
@@ -511,7 +518,8 @@ static bool choose_moment(struct restore *restore, const char *archive, const ch
         return true;
     restore->archive = archive;
     restore->owned = moment_slots_new();
-    if (!check_shape(restore, map) || !check_all_slots(restore))
+    restore->distributes = !keeps_shards(restore, map);
+    if (restore->distributes ? !check_whole(restore) : !check_all_slots(restore))
         return false;
     bool is_latest = strcmp(to, "latest") == 0;
     if (is_latest &&
@@ -529,9 +537,25 @@ static bool choose_moment(struct restore *restore, const char *archive, const ch
 /* If all shards were restored here, each slot must have an owner among them. */
 static bool check_moment(struct restore *restore)
 {
-    bool is_whole =
-        restore->archive && restore->sources.map && restore->count == restore->sources.count;
+    bool is_whole = restore->archive && !restore->distributes && restore->sources.map &&
+                    restore->count == restore->sources.count;
     return !is_whole || moment_slots_check(restore->owned, REASON(restore));
+}
+
+/* All shards as of the moment, if their rows are to be distributed. */
+static bool make_past(struct restore *restore)
+{
+    const struct moment_order order = {
+        .env = restore->env,
+        .config = restore->config,
+        .sources = &restore->sources,
+        .archive = restore->archive,
+        .time_us = restore->moment_us,
+        .progress = &restore->progress,
+    };
+    if (restore->distributes)
+        restore->past = moment_shards_new(&order, REASON(restore));
+    return !restore->distributes || restore->past;
 }
 
 static bool run_restore(struct restore *restore, const char *const given[TOOL_COUNT])
@@ -541,13 +565,15 @@ static bool run_restore(struct restore *restore, const char *const given[TOOL_CO
     good = good && check_formats(restore) && check_slot_ranges(restore) &&
            (slots || check_all_slots(restore)) &&
            choose_moment(restore, given[TOOL_ARCHIVE], given[TOOL_TO], map);
-    bool imports = (restore->map || restore->slots) && !restore->archive;
-    for (size_t i = 0; good && imports && i < restore->count; i++)
+    for (size_t i = 0; good && imports(restore) && !restore->archive && i < restore->count; i++)
         good = check_slots(restore, &restore->targets[i]);
     good = good && empty_data(restore) && verify_sources(restore) && open_data(restore);
     expect_bytes(restore);
+    good = good && make_past(restore);
     for (size_t i = 0; good && i < restore->count; i++)
         good = make_target(restore, i);
+    moment_shards_free(restore->past);
+    restore->past = NULL;
     return good && check_moment(restore) && close_data(restore);
 }
 
@@ -629,6 +655,7 @@ int tool_restore(const struct backend_config *config, const char *const given[TO
     struct restore *restore = calloc(1, sizeof *restore);
     CHECK(restore);
     restore->config = config;
+    restore->space = given[TOOL_NAMESPACE];
     restore->env = store_env_new(&options);
     path_owner(config->data, &restore->user, &restore->group);
     bool good = sources_open(&restore->sources, given[TOOL_RESTORE], REASON(restore));

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static bool has_manifest(const char *path)
 {
@@ -211,6 +212,29 @@ bool source_verify(const struct source *source, struct disk_progress *progress,
         good = false;
         if (told)
             told(error);
+    }
+    return good;
+}
+
+bool source_scratch(const struct source *source, const char *dir, struct disk_progress *progress,
+                    char *error, size_t size)
+{
+    char from[PATH_MAX];
+    char to[PATH_MAX];
+    char absolute[PATH_MAX];
+    char sha256[65];
+    bool good = path_remove(dir) && path_make(dir, error, size);
+    for (size_t i = 0; good && i < source->manifest->count; i++) {
+        const char *name = source->manifest->files[i].name;
+        const char *dot = strrchr(name, '.');
+        bool is_data = dot && (strcmp(dot, ".sst") == 0 || strcmp(dot, ".blob") == 0);
+        good = disk_path(from, source->path, name, error, size) &&
+               disk_path(to, dir, name, error, size);
+        if (good && is_data)
+            good = (realpath(from, absolute) && symlink(absolute, to) == 0) ||
+                   disk_failed(to, error, size);
+        else if (good)
+            good = disk_copy(from, to, progress, sha256, error, size);
     }
     return good;
 }

@@ -37,6 +37,9 @@ unsigned sources_slot_count(const struct sources *sources, size_t shard);
 /* Writes the path of a file of the source. False and a reason, e.g. that its size differs from the manifest. */
 bool source_file(const struct source *source, const struct backup_file *file, char path[PATH_MAX],
                  char *error, size_t size);
+/* Makes a directory in which the shard can be opened: data files are symbolic links, others are copied. What is there already goes. */
+bool source_scratch(const struct source *source, const char *dir, struct disk_progress *progress,
+                    char *error, size_t size);
 /* Compares all files with the manifest. False and the first reason; `told` (NULL is allowed) is called for each
  * problem. */
 typedef void source_damage_fn(const char *what);

@@ -16,6 +16,9 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
     [TOOL_SLOTS] = {"--slots", "RANGES",
                     "restore: only the rows of these slots, into one partition that owns none",
                     false},
+    [TOOL_NAMESPACE] = {"--namespace", "NAME",
+                        "restore --slots: only keys of this namespace; empty: the default one",
+                        false},
     [TOOL_PARTITION] = {"--partition", "N",
                         "restore: one shard, in place of a damaged partition of the directory",
                         false},
@@ -43,12 +46,10 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
 static const struct {
     enum tool option, tool;
 } options_of_tools[] = {
-    {TOOL_MAP, TOOL_RESTORE},        {TOOL_SHARD, TOOL_RESTORE},
-    {TOOL_SLOTS, TOOL_RESTORE},      {TOOL_PARTITION, TOOL_RESTORE},
-    {TOOL_REPAIR, TOOL_CHECK_DATA},  {TOOL_DROP_DAMAGED, TOOL_REPAIR},
-    {TOOL_JSON, TOOL_DUMP_KEYS},     {TOOL_FROM, TOOL_DUMP_LOG},
-    {TOOL_TO, TOOL_RESTORE},         {TOOL_TO, TOOL_ARCHIVE},
-    {TOOL_LIST_TIMES, TOOL_ARCHIVE},
+    {TOOL_MAP, TOOL_RESTORE},         {TOOL_SHARD, TOOL_RESTORE},   {TOOL_SLOTS, TOOL_RESTORE},
+    {TOOL_PARTITION, TOOL_RESTORE},   {TOOL_NAMESPACE, TOOL_SLOTS}, {TOOL_REPAIR, TOOL_CHECK_DATA},
+    {TOOL_DROP_DAMAGED, TOOL_REPAIR}, {TOOL_JSON, TOOL_DUMP_KEYS},  {TOOL_FROM, TOOL_DUMP_LOG},
+    {TOOL_TO, TOOL_RESTORE},          {TOOL_TO, TOOL_ARCHIVE},      {TOOL_LIST_TIMES, TOOL_ARCHIVE},
 };
 
 void tool_progress(const char *format, ...)

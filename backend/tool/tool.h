@@ -16,6 +16,7 @@ enum tool {
     TOOL_MAP,
     TOOL_SHARD,
     TOOL_SLOTS,
+    TOOL_NAMESPACE,
     TOOL_PARTITION,
     TOOL_TO,
     TOOL_LIST_TIMES,

@@ -10,10 +10,11 @@ import signal
 import threading
 import time
 
-from support.archive import Place, erase, moment, start, tool, wait_archived
+from support.archive import Place, erase, moment, restore_slots, start, tool, wait_archived
 from support.cluster import Cluster, metric
 from support.disk import SmallDisk
 from support.harness import Failure, Suite, check, check_equal, sized, wait_for
+from support.moves import wait_settled
 from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
@@ -46,6 +47,29 @@ class Writer(threading.Thread):
         if isinstance(value(reply), list):
             self.times.append((begin, time.time(), lists))
             self.done += 1
+
+
+class Writing:
+    """Writers at work."""
+
+    def __init__(self, cluster):
+        self.list = [Writer(cluster, i) for i in range(WRITERS)]
+
+    def __enter__(self):
+        for writer in self.list:
+            writer.start()
+        self.wait_more()
+        return self
+
+    def wait_more(self):
+        before = [writer.done for writer in self.list]
+        wait_for(lambda: all(writer.done > count + 10 for writer, count in zip(self.list, before)), 'more writes')
+
+    def __exit__(self, *ignored):
+        for writer in self.list:
+            writer.is_over = True
+        for writer in self.list:
+            writer.join()
 
 
 def read_lists(client):
@@ -163,6 +187,80 @@ def _(run):
         start(cluster)
         with cluster.connect() as client:
             check_equal(client.get('GET', 'key:0'), b'newest')
+
+
+@suite.case('a FLUSHALL is undone in the running cluster, at any moment before it, wherever slots are now; a namespace alone, too')
+def _(run):
+    with Place() as place, Cluster(backends=1, partitions=3, proxies=1, linked=True, backend_options=place.options) as cluster:
+        with Writing(cluster) as writers:
+            with cluster.connect() as client:
+                check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'base', 'WAIT', 'LEASE', '15000'), ('$', b'base'))
+            begin = time.time()
+            cluster.write_shards(['0-3000', '3001-8191 12001-16383', '8192-12000'])
+            writers.wait_more()
+            wait_settled(cluster, range(3))
+            writers.wait_more()
+            end = time.time()
+            with cluster.connect() as client:
+                client.call('SET', 'other', 'as it was')
+                when = moment()
+                check_equal(client.call('FLUSHALL'), ('+', b'OK'))
+        wait_archived(cluster)
+        cluster.write_shards(['8192-16383', '0-3000', '3001-8191'])
+        wait_settled(cluster, range(3))
+        for _ in range(sized(3, long=20)):
+            at = run.rng.uniform(begin, end)
+            with cluster.connect() as client:
+                client.call('FLUSHALL')
+                code, said = restore_slots(place, cluster, 'base', moment(at), '--slots', '0-16383')
+                check(code == 0, said)
+                found = read_lists(client)
+            check_moment(writers.list, found, at)
+            check_notices(writers.list, found, at)
+        with cluster.connect() as client:
+            code, said = restore_slots(place, cluster, 'base', when, '--slots', '0-16383', '--replace', '--namespace', 'shop')
+            check(code == 0 and 'restored: 0 keys' in said, said)
+            check_equal((client.get('GET', 'other'), read_lists(client)), (None, found))
+            code, said = restore_slots(place, cluster, 'base', when, '--namespace', '', '--replace')
+            check(code == 0, said)
+            check_equal(client.get('GET', 'other'), b'as it was')
+        code, said = restore_slots(place, cluster, 'base', '2100-01-01T00:00:00Z', '--slots', '0-16383')
+        check(code == 1 and 'its archive goes to' in said, said)
+
+
+@suite.case('into another number of shards: transactions that were under way are whole, and each key is there once')
+def _(run):
+    with Place() as place:
+        with Cluster(backends=1, partitions=3, proxies=1, linked=True, backend_options=place.options) as cluster:
+            with Writing(cluster) as writers:
+                with cluster.connect() as client:
+                    check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'base', 'WAIT', 'LEASE', '15000'), ('$', b'base'))
+                begin = time.time()
+                cluster.write_shards(['0-3000', '3001-8191 12001-16383', '8192-12000'])
+                writers.wait_more()
+                wait_settled(cluster, range(3))
+                end = time.time()
+            wait_archived(cluster)
+        with Cluster(backends=1, partitions=2, proxies=1, linked=True) as other:
+            for _ in range(sized(3, long=20)):
+                at = run.rng.uniform(begin, end)
+                erase(other)
+                code, said = place.restore(other, 'base', moment(at), 0, ['b0p0', 'b0p1'])
+                check(code == 0, said)
+                start(other)
+                with other.connect() as client:
+                    found = read_lists(client)
+                    check_equal(client.get('DBSIZE'), sum(map(bool, found.values())))
+                check_moment(writers.list, found, at)
+                check_notices(writers.list, found, at)
+            left = os.path.join(place.backups, 'base', 'b0p1')
+            os.rename(left, left + '.away')
+            erase(other)
+            os.rename(left + '.away', os.path.join(place.path, 'away'))
+            code, said = place.restore(other, 'base', moment(at), 0, ['b0p0', 'b0p1'])
+            check(code == 1 and 'may have decided a transaction' in said, said)
+            for process in other.backends + other.proxies:
+                process.start()
 
 
 @suite.case('a missing and a damaged file, a moment that is not there, another shape: refused with the reason, and nothing is written')

@@ -20,6 +20,8 @@ import time
 from support.cluster import binary
 from support.harness import patience, wait_for
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+
 
 def moment(when=None):
     """Now, or another time of time.time(), as --to takes it."""
@@ -52,6 +54,15 @@ class Place:
         shards = ['--map', cluster.shards_path, '--shard', ','.join(names)] if names else []
         return tool('--config', backend.config_path, '--restore', os.path.join(self.backups, backup), '--archive', self.archive,
                     '--to', to, *shards)
+
+
+def restore_slots(place, cluster, backup, to, *more):
+    """Runs config/restore-slots for the running cluster: its exit code and output."""
+    done = subprocess.run(['/usr/bin/python3', os.path.join(ROOT, 'config/restore-slots'), '--config', cluster.backends[0].config_path,
+                           '--backup', os.path.join(place.backups, backup), '--archive', place.archive, '--to', to, '--bin', os.environ['SCREE_BIN'],
+                           '--scratch', os.path.join(cluster.folder, 'scratch'), *more],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=5 * patience(), check=False)
+    return done.returncode, done.stdout.decode('utf-8', 'replace')
 
 
 def until(cluster):

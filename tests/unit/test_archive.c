@@ -268,6 +268,22 @@ START_TEST(batches_of_two_histories_are_not_mixed)
 }
 END_TEST
 
+START_TEST(a_file_is_closed_while_it_is_read)
+{
+    struct archive_reach reach;
+    add(1, 10);
+    sync_until(0);
+    struct archive_log *log = archive_log_new(root, LOG_ID, error, sizeof error);
+    CHECK(log);
+    add(11, 12);
+    close_file();
+    seen = 0;
+    CHECK(archive_log_walk(log, 1, see, NULL, &reach, error, sizeof error));
+    ck_assert_uint_eq(seen, 12);
+    archive_log_free(log);
+}
+END_TEST
+
 START_TEST(a_second_writer_is_refused)
 {
     struct archive_writer *second = archive_writer_new(dir, LOG_ID, 1, error, sizeof error);
@@ -406,6 +422,7 @@ int main(void)
     tcase_add_test(files, files_of_two_directories_may_overlap);
     tcase_add_test(files, files_of_all_copies_are_one_log);
     tcase_add_test(files, batches_of_two_histories_are_not_mixed);
+    tcase_add_test(files, a_file_is_closed_while_it_is_read);
     tcase_add_test(files, a_second_writer_is_refused);
     tcase_add_test(files, a_file_cut_at_any_byte_is_a_prefix);
     tcase_add_test(files, a_changed_byte_is_never_taken_for_a_batch);
