@@ -27,7 +27,12 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
     [TOOL_LIST_TIMES] = {"--list-times", "BACKUP,...",
                          "print as of which moments the backups can be restored, and exit", false},
     [TOOL_ARCHIVE] = {"--archive", "DIR,...",
-                      "restore, list-times: the directory of the archive (archive-dir)", false},
+                      "restore, list-times, prune: the directory of the archive (archive-dir)",
+                      false},
+    [TOOL_PRUNE] = {"--prune", "BACKUPS",
+                    "delete files of the archive that no backup in this directory needs, and exit",
+                    false},
+    [TOOL_DRY_RUN] = {"--dry-run", NULL, "prune: only print what would be deleted", false},
     [TOOL_VERIFY_BACKUP] = {"--verify-backup", "BACKUP,...",
                             "compare every file with its checksum, and exit", false},
     [TOOL_CHECK_DATA] = {"--check-data", "DIR", "check every row of a data directory, and exit",
@@ -50,6 +55,7 @@ static const struct {
     {TOOL_PARTITION, TOOL_RESTORE},   {TOOL_NAMESPACE, TOOL_SLOTS}, {TOOL_REPAIR, TOOL_CHECK_DATA},
     {TOOL_DROP_DAMAGED, TOOL_REPAIR}, {TOOL_JSON, TOOL_DUMP_KEYS},  {TOOL_FROM, TOOL_DUMP_LOG},
     {TOOL_TO, TOOL_RESTORE},          {TOOL_TO, TOOL_ARCHIVE},      {TOOL_LIST_TIMES, TOOL_ARCHIVE},
+    {TOOL_PRUNE, TOOL_ARCHIVE},       {TOOL_DRY_RUN, TOOL_PRUNE},
 };
 
 void tool_progress(const char *format, ...)
@@ -76,13 +82,15 @@ static void use_data(struct backend_config *config, const char *data)
     }
 }
 
-/* The archive serves two tools, and --restore needs to know the moment. */
+/* The archive serves three tools, of which --restore needs to know the moment. */
 static bool archive_has_tool(const char *const given[TOOL_COUNT])
 {
-    bool is_right = !given[TOOL_ARCHIVE] || given[TOOL_LIST_TIMES] || given[TOOL_TO];
+    bool is_right =
+        !given[TOOL_ARCHIVE] || given[TOOL_LIST_TIMES] || given[TOOL_PRUNE] || given[TOOL_TO];
     if (!is_right)
-        (void)fputs("--archive: only together with --list-times, or with --restore and --to\n",
-                    stderr);
+        (void)fputs(
+            "--archive: only together with --list-times or --prune, or with --restore and --to\n",
+            stderr);
     if (is_right && given[TOOL_TO] && given[TOOL_PARTITION]) {
         (void)fputs("--to: one partition alone would be of another moment than the others\n",
                     stderr);
@@ -118,6 +126,9 @@ bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT]
         *exit_code = tool_restore(config, given);
     else if (given[TOOL_LIST_TIMES])
         *exit_code = tool_times(given[TOOL_LIST_TIMES], given[TOOL_ARCHIVE]);
+    else if (given[TOOL_PRUNE])
+        *exit_code =
+            tool_prune(given[TOOL_PRUNE], given[TOOL_ARCHIVE], given[TOOL_DRY_RUN] != NULL);
     else if (given[TOOL_VERIFY_BACKUP])
         *exit_code = tool_verify(given[TOOL_VERIFY_BACKUP]);
     else if (given[TOOL_CHECK_DATA])

@@ -1,7 +1,7 @@
 /*
  * tool.h - tools of scree-backend that run instead of the server: restore, verify, check, dump.
  *
- *   --restore BACKUP  --list-times BACKUP  --verify-backup BACKUP  --check-data DATA  --dump-keys DATA  --dump-log DATA
+ *   --restore BACKUP  --list-times BACKUP  --prune BACKUPS  --verify-backup BACKUP  --check-data DATA  --dump-keys DATA  --dump-log DATA
  *
  * Each prints results to standard output and progress to standard error, and returns the exit code: 0 no problem,
  * 1 a problem was found or an error occurred, 2 wrong arguments.
@@ -21,6 +21,8 @@ enum tool {
     TOOL_TO,
     TOOL_LIST_TIMES,
     TOOL_ARCHIVE,
+    TOOL_PRUNE,
+    TOOL_DRY_RUN,
     TOOL_VERIFY_BACKUP,
     TOOL_CHECK_DATA,
     TOOL_REPAIR,
@@ -44,6 +46,8 @@ int tool_restore(const struct backend_config *config, const char *const given[TO
 int tool_verify(const char *backups);
 /* Prints which moments the backups and the archive have together. */
 int tool_times(const char *backups, const char *archive);
+/* Deletes files of the archive that no backup in the directory needs; or only prints them. */
+int tool_prune(const char *backups, const char *archive, bool is_dry);
 enum check_wish { CHECK_ONLY, CHECK_REPAIR, CHECK_DROP };
 int tool_check(const struct backend_config *config, enum check_wish wish);
 int tool_dump(const struct backend_config *config, bool is_json);

@@ -9,7 +9,7 @@ import shutil
 import threading
 import time
 
-from support.archive import Place, erase, moment, start, tool, wait_archived
+from support.archive import Place, erase, moment, restore_slots, start, tool, wait_archived
 from support.cluster import with_option
 from support.copies import Copies, TwoShards, Voters
 from support.harness import Failure, Suite, check, check_equal, sized, wait_for
@@ -167,6 +167,11 @@ def _(run):
         wait_archived(cluster)
         code, text = tool('--list-times', place.backups, '--archive', place.archive)
         check(code == 0 and 'backup base: ' in text and 'missing' not in text, text)
+        when = run.rng.uniform(begin, end)
+        code, said = restore_slots(place, cluster, 'base', moment(when), '--slots', '0-16383', '--replace')
+        check(code == 0, said)
+        with cluster.connect() as client:
+            check_moment(writers.list, read_lists(client), when)
         for _ in range(sized(2, long=12)):
             when = run.rng.uniform(begin, end)
             erase(cluster)
