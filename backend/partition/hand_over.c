@@ -158,13 +158,21 @@ static void give_up(struct partition *partition)
     blocking_resume(partition->watchers.blocking);
 }
 
+/* A batch that has only effects of transactions which are decided would stay open: nothing runs any more that closes it. */
+static bool has_committed_all(struct partition *partition)
+{
+    overlay_await_secured(partition->overlay);
+    (void)commit_turn_end(partition->commit);
+    return commit_is_idle(partition->commit);
+}
+
 /* The batch in flight and the open one are committed before: else what they acknowledge later would be in doubt. */
 static void give_role(struct partition *partition, bool is_late)
 {
     struct hand_over *hand_over = partition->copies.hand_over;
     if (is_late)
         give_up(partition);
-    else if (!hand_over->is_asked && commit_is_idle(partition->commit)) {
+    else if (!hand_over->is_asked && has_committed_all(partition)) {
         hand_over->is_asked = true;
         replica_hand_over(partition->copies.replica, hand_over->address);
     }
