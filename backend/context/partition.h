@@ -370,6 +370,12 @@ bool partition_hear_version(struct partition *partition, uint64_t version);
 /* It serves, and no majority has confirmed for so long that it leads that another copy may serve by now: nothing may be read, answered
  * or sent. To be asked each time that a request runs: it compares a clock. */
 bool partition_lease_is_over(const struct partition *partition);
+/* It stops, or hands its lead over: what begins here now would have to end before. */
+static inline bool partition_takes_no_more(const struct partition *partition)
+{
+    return partition->thread.is_draining || partition->copies.is_leaving;
+}
+
 /* Is the open batch bigger than commit-batch-limit? Then nothing is read from clients. */
 bool partition_is_full(const struct partition *partition);
 /* With half of that, work for which no client waits writes nothing more: else clients would have to wait for it. */

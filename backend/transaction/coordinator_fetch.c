@@ -9,6 +9,7 @@
 #include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/space.h"
 #include "backend/session/session.h"
+#include "backend/transaction/participant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -58,6 +59,12 @@ static uint64_t room_of(const struct coordinated *transaction)
     return room < ROOM_MAX ? room : ROOM_MAX;
 }
 
+static uint8_t lock_flags(const struct participation *part)
+{
+    bool is_last = partition_takes_no_more(part->transaction->coordinator->partition);
+    return (uint8_t)((part->is_locked ? LOCK_HAS_LOCKS : 0) | (is_last ? LOCK_IS_LAST : 0));
+}
+
 /* Sends LOCK for the first of part->needs; the others follow when they are answered, so that no shard is busy with one
  * request for long. */
 static bool send_lock(struct participation *part)
@@ -79,7 +86,7 @@ static bool send_lock(struct participation *part)
     message_put_u64(&out, transaction->owner.begun_us);
     message_put_u64(&out, transaction->owner.tie_breaker);
     message_put_u64(&out, room_of(transaction));
-    message_put_u8(&out, part->is_locked);
+    message_put_u8(&out, lock_flags(part));
     message_put_u32(&out, count);
     out_move(&out, &items);
     bool is_sent = participation_send(part, PEER_LOCK, &out);

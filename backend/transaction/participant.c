@@ -269,16 +269,14 @@ static struct transaction_id read_id(struct message_reader *reader)
     return id;
 }
 
-/* Does a partition of this process coordinate the transaction? It cannot wait until this one has restarted: if it stops too, this one
- * serves it until it has no transactions any more (stopping.h). */
-static bool is_of_process(const struct participant *participant, const struct transaction_id *id)
+/* A partition that stops, or hands over, begins no transaction of another shard but of one that does the same, which waits for the end of its own:
+ * else each would wait for the other. The partitions of a process stop together. */
+static bool takes_no_more(const struct participant *participant, const struct transaction_id *id,
+                          bool is_last)
 {
-    return strcmp(id->run_id, participant->partition->process->run_id) == 0;
-}
-
-static bool takes_no_more(const struct partition *partition)
-{
-    return partition->thread.is_draining || partition->copies.is_leaving;
+    const struct partition *partition = participant->partition;
+    bool is_of_process = strcmp(id->run_id, partition->process->run_id) == 0;
+    return partition_takes_no_more(partition) && !is_of_process && !is_last;
 }
 
 #define LOCKS_ARE_LOST   REFUSAL(LOCKS_LOST, "the transaction has lost its locks")
@@ -294,7 +292,8 @@ void handle_lock(struct partition *partition, struct peer_incoming *incoming,
     uint64_t begun_us = message_u64(&reader);
     uint64_t tie_breaker = message_u64(&reader);
     uint64_t room = message_u64(&reader);
-    bool has_locks = message_u8(&reader);
+    uint8_t flags = message_u8(&reader);
+    bool has_locks = flags & LOCK_HAS_LOCKS;
     if (!reader.is_good) {
         peer_incoming_refuse(incoming, frame->id, REQUEST_IS_NOT_VALID);
         return;
@@ -304,7 +303,7 @@ void handle_lock(struct partition *partition, struct peer_incoming *incoming,
         peer_incoming_refuse(incoming, frame->id, LOCKS_ARE_LOST);
         return;
     }
-    if (!part && takes_no_more(participant->partition) && !is_of_process(participant, &id)) {
+    if (!part && takes_no_more(participant, &id, flags & LOCK_IS_LAST)) {
         peer_incoming_refuse(incoming, frame->id, REFUSAL(STOPPING, "it stops"));
         return;
     }

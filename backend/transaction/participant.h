@@ -29,6 +29,12 @@
 
 enum { APPLY_EFFECTS = 4096 }; /* default of transaction_steps.apply_effects */
 
+/* Bits of LOCK. */
+enum lock_flag {
+    LOCK_HAS_LOCKS = 1, /* the transaction was here before, and must be so still */
+    LOCK_IS_LAST = 2,   /* its coordinator takes no more (partition_takes_no_more) */
+};
+
 struct partition;
 struct participant; /* all of a partition */
 
