@@ -363,8 +363,10 @@ void cmd_scree_leader(struct call *call)
     }
     memcpy(address, to.data, to.len);
     const char *refusal = hand_over_begin(call->partition, address);
-    if (refusal)
+    if (refusal) {
         call_errorf(call, "ERR %s", refusal);
-    else
-        reply_ok(&call->reply);
+        return;
+    }
+    replica_decline(call->partition->copies.replica, true); /* or the lead would return soon */
+    reply_ok(&call->reply);
 }

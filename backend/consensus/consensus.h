@@ -69,6 +69,8 @@ enum consensus_state {
     /* many records are not applied yet: leadership is not transferred to it, and it begins elections later */
     CONSENSUS_BEHIND = 2,
     CONSENSUS_LOW = 4, /* its disk has space for records that make room, and for no others */
+    CONSENSUS_DECLINES =
+        8, /* it has given up its lead for a reason, and is not given it back unasked */
 };
 
 enum consensus_event_kind {

@@ -7,7 +7,7 @@ enum {
     FLAG_MARKED = 2,
     FLAG_GOOD = 4,
     FLAGS_ALL = 7,
-    STATES_ALL = 7,
+    STATES_ALL = 15,
     FIELDS_MAX = 5,
     HEAD = 3 + 8 * 3,
 };

@@ -49,8 +49,8 @@ void hand_over_free(struct partition *partition)
 
 /* ---- to which copy ----------------------------------------------------------------------------- */
 
-/* Why the copy cannot lead at once; NULL: it can. */
-static const char *unfit(const struct replica_figures *figures, const struct replica_figure *copy)
+const char *hand_over_objection(const struct replica_figures *figures,
+                                const struct replica_figure *copy)
 {
     if (copy->id == figures->own)
         return "this copy leads already";
@@ -74,7 +74,7 @@ static const struct replica_figure *best_copy(const struct replica_figures *figu
     const struct replica_figure *best = NULL;
     for (unsigned i = 0; i < figures->count; i++) {
         const struct replica_figure *copy = &figures->of[i];
-        if (!unfit(figures, copy) && (!best || is_better_copy(copy, best)))
+        if (!hand_over_objection(figures, copy) && (!best || is_better_copy(copy, best)))
             best = copy;
     }
     return best;
@@ -99,7 +99,7 @@ static const char *choose_copy(struct partition *partition, const char *address,
     if (!copy)
         return *address ? "the shard has no copy at this address" : "no other copy may lead now";
     (void)snprintf(to, size, "%s", copy->address);
-    return unfit(&figures, copy);
+    return hand_over_objection(&figures, copy);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------- */
@@ -136,6 +136,7 @@ void hand_over_for_room(struct partition *partition)
     if (now_ms < copies->room_ms || hand_over_begin(partition, "") != NULL)
         return;
     copies->room_ms = now_ms + ROOM_AGAIN_MS;
+    replica_decline(copies->replica, true);
     log_event(LOG_WARN, "leadership_has_no_room", "partition=%u", partition->index);
 }
 

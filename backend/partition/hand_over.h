@@ -15,11 +15,16 @@
 #pragma once
 
 struct partition;
+struct replica_figure;
+struct replica_figures;
 
 /* To the copy at the address; empty: to the voter that has most of the log. NULL, or why not. May be called by a command. */
 const char *hand_over_begin(struct partition *partition, const char *address);
 /* The disk has less room than those of most copies: to one of these, if that was not tried a moment ago. */
 void hand_over_for_room(struct partition *partition);
+/* Why the copy cannot lead at once, by the leader's figures; NULL: it can. */
+const char *hand_over_objection(const struct replica_figures *figures,
+                                const struct replica_figure *copy);
 /* At the end of each turn. */
 void hand_over_turn_end(struct partition *partition);
 /* The partition leads no more. */

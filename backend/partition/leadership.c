@@ -5,6 +5,7 @@
 #include "backend/partition/founding.h"
 #include "backend/partition/hand_over.h"
 #include "backend/partition/leader_push.h"
+#include "backend/partition/leader_return.h"
 #include "backend/partition/replica_apply.h"
 #include "backend/partition/shards.h"
 #include "backend/partition/step_down.h"
@@ -35,6 +36,7 @@ struct leadership {
     bool has_votes;      /* another copy may be elected */
     struct timer *lease; /* runs while the lease is over */
     bool is_waiting;     /* it does */
+    struct leader_return returning;
 };
 
 void leadership_end_process(const struct partition *partition, const char *why)
@@ -172,8 +174,10 @@ static void begin_serving(struct partition *partition)
     partition->copies.is_closed = false;
     if (!shards_reload(partition)) /* moves and transactions go on, and write */
         leadership_end_process(partition, "rows of the partition cannot be read");
-    if (partition->copies.replica)
+    if (partition->copies.replica) {
+        replica_decline(partition->copies.replica, false);
         replica_serves(partition->copies.replica, term);
+    }
     tick_lease(partition);
     log_event(LOG_WARN, "leadership_taken", "partition=%u term=%" PRIu64 " batches=%" PRIu64,
               partition->index, term, storage_committed(partition->storage));
@@ -331,6 +335,7 @@ void leadership_tick(struct partition *partition)
     if (!partition->copies.is_closed)
         group_clock_tick(&partition->copies.time);
     take_over_when_done(partition);
+    leader_return_tick(partition, &partition->copies.leadership->returning);
 }
 
 /* Also at the end, when the write buffers are applied and `leadership` is freed. */

@@ -153,6 +153,9 @@ void replica_applied(struct replica *replica, uint64_t index);
 void replica_note_room(struct replica *replica, enum replica_room room);
 /* Of a leader: the room that most voters have, or more. Any thread: an atomic load. */
 enum replica_room replica_room_of_most(const struct replica *replica);
+/* This copy gives its lead up for a reason that may last: others hear that it should not be given it back unasked for an hour. With
+ * false: it may be. Any thread: an atomic store. */
+void replica_decline(struct replica *replica, bool is_declining);
 /* Hands leadership over to the voter at the address, or, if that is empty, to the one with most room and most of the log: as soon as all that was
  * appended is committed and the voter has it, within two E and REPLICA_HAND_OVER_MS. on_role follows; a record that comes behind is refused. */
 void replica_hand_over(struct replica *replica, const char *address);

@@ -55,12 +55,17 @@ static struct replica_figure figure_before(const struct replica_figures *before,
     return (struct replica_figure){.id = id};
 }
 
-static enum replica_room member_room(const struct consensus *core, uint64_t id)
+/* What a leader hears of the member besides its log. */
+static void note_state(const struct consensus *core, struct replica_figure *figure)
 {
-    for (unsigned i = 0; core && i < core->members.count; i++)
-        if (core->members.list[i].id == id)
-            return replica_room_at(core, i);
-    return REPLICA_ROOM;
+    figure->room = REPLICA_ROOM;
+    figure->declines = false;
+    for (unsigned i = 0; core && i < core->members.count; i++) {
+        if (core->members.list[i].id != figure->id)
+            continue;
+        figure->room = replica_room_at(core, i);
+        figure->declines = core->progress[i].state & CONSENSUS_DECLINES;
+    }
 }
 
 static uint64_t member_match(const struct consensus *core, uint64_t id)
@@ -82,7 +87,7 @@ static struct replica_figure member_figure(const struct replica *replica,
     figure.is_voter = member->kind == MEMBER_VOTER;
     figure.is_up = is_own || replica_links_to(replica->net.links, member->id);
     figure.match = member_match(core, member->id);
-    figure.room = member_room(core, member->id);
+    note_state(core, &figure);
     figure.is_log_unreadable =
         replica->net.peers && replica_peers_has_failed(replica->net.peers, member->id);
     if (is_own) {

@@ -19,6 +19,7 @@ struct replica_figure {
     uint64_t id;
     bool is_voter, is_up;   /* is_up: its link is; of this copy: always */
     enum replica_room room; /* a leader's: of its disk, as it has said last */
+    bool declines; /* a leader's: it does not want to lead again unasked (replica_decline) */
     bool is_log_unreadable; /* a leader's: it lacks a record that cannot be read here */
     char address[REPLICA_ADDRESS_MAX + 1]; /* as the newest record of the members has it */
     uint64_t match;    /* a leader's: its log is durable and equal up to here; else 0 */

@@ -483,6 +483,7 @@ void replica_group_tick(struct replica *replica)
     replica_change_tick(replica);
     replica_stall_tick(replica);
     replica_behind_tick(replica);
+    replica_declines_tick(replica);
     replica_room_tick(replica);
     replica_time_tick(replica);
 }

@@ -54,8 +54,9 @@ struct replica_shown {
     /* 0: this copy does not serve; then `committed` may be about another leader's records */
     _Atomic uint64_t served_term;
     atomic_int phase;
-    atomic_int own_room;     /* enum replica_room: as home has said last */
-    atomic_int room_of_most; /* … of a leader's voters */
+    _Atomic uint64_t declines_us; /* it does not lead again unasked until then; clock_boot_us */
+    atomic_int own_room;          /* enum replica_room: as home has said last */
+    atomic_int room_of_most;      /* … of a leader's voters */
     pthread_mutex_t figures_lock;
     struct replica_figures figures; /* written by the replica's thread only */
 };
@@ -275,6 +276,8 @@ void replica_stall_tick(struct replica *replica);
 void replica_behind_tick(struct replica *replica);
 /* If so, this copy does not stand: its records would not be committed, or nothing would be served. */
 bool replica_stands_still(const struct replica *replica);
+
+void replica_declines_tick(struct replica *replica);
 
 /* ---- replica_time.c ---- */
 

@@ -25,6 +25,8 @@ enum {
     BEHIND_RECORDS = 1000,
 };
 
+static const uint64_t DECLINES_US = UINT64_C(3600) * 1000000;
+
 /* A voter that was not heard for E may be gone. */
 static bool could_lead(const struct consensus *core, unsigned at, uint64_t now_us)
 {
@@ -78,7 +80,21 @@ void replica_stall_tick(struct replica *replica)
         return;
     log_event(LOG_ERROR, "leadership_resigned", "partition=%u term=%" PRIu64 " reason=\"%s\"",
               replica->options.thread, replica->core.term, why);
+    replica_decline(replica, true);
     replica_step(replica, (struct consensus_event){.kind = CONSENSUS_RESIGN});
+}
+
+/* ---- leadership that is not wanted back -------------------------------------------------------- */
+
+void replica_decline(struct replica *replica, bool is_declining)
+{
+    atomic_store(&replica->shown.declines_us, is_declining ? clock_boot_us() + DECLINES_US : 0);
+}
+
+void replica_declines_tick(struct replica *replica)
+{
+    bool is_declining = clock_boot_us() < atomic_load(&replica->shown.declines_us);
+    replica_report(replica, CONSENSUS_DECLINES, is_declining);
 }
 
 void replica_behind_tick(struct replica *replica)

@@ -3,6 +3,7 @@
 
 import contextlib
 import threading
+import time
 
 import redis
 from support.cluster import slot_of
@@ -139,6 +140,28 @@ def _(run):
                 proxy.start()
                 clients.wait_more()
         run.note('%d rounds' % sum(client.rounds for client in clients.list))
+
+
+@suite.case('the first address of the map leads again when its copy is back, without an error; not if an operator gave its lead away')
+def _(run):
+    options = {'backend': {'leader-return': '1s'}}
+    with Members(proxies=2, proxy_options=PATIENT, backend_options=options) as members:
+        wait_for(lambda: members.serves(0), 'the first address to lead')
+        members.wait_voters(0, 1, 2)
+        members.backends[0].kill9()
+        members.wait_leader(0)
+        members.backends[0].start()
+        with Clients(members) as clients:
+            wait_for(lambda: members.serves(0), 'the first address to lead again')
+            clients.wait_more()
+            with members.copy(0) as client:
+                wait_for(lambda: client.get('SCREE', 'LEADER', 'TO', members.address(1)) == b'OK', 'the hand-over to begin')
+            wait_for(lambda: members.serves(1), 'the other copy to lead')
+            members.wait_voters(0, 1, 2)
+            for _ in range(6):
+                clients.wait_more()
+                time.sleep(0.5)
+            check(members.serves(1), 'the lead has returned')
 
 
 class Shards(TwoShards):

@@ -911,7 +911,7 @@ static const struct consensus_message BAD[] = {
     {CONSENSUS_APPEND, 1, 2, 9, .count = 1, .records_term = 10},
     {CONSENSUS_APPEND, 1, 2, 9, .count = 1, .records_term = 3, .index_term = 4},
     {CONSENSUS_APPEND, 1, 2, 9, .count = CONSENSUS_RECORDS_MAX + 1, .records_term = 9},
-    {CONSENSUS_APPEND_REPLY, 1, 2, 9, .state = 8},
+    {CONSENSUS_APPEND_REPLY, 1, 2, 9, .state = 16},
     {CONSENSUS_APPEND_REPLY, 1, 2, .term = 0},
     {CONSENSUS_VOTE_REPLY, 1, 2, .term = 0, .is_good = true},
     {CONSENSUS_HAND_OVER, 1, 2, 9, .state = 1},
