@@ -481,6 +481,40 @@ def _(run):
             check_equal([reader.get('GET', key) for key in ('k', 'n')], [b'v', b'1'])
 
 
+def record_terms(backend):
+    """The terms of the records of the log, oldest first, when the backend has ended."""
+    lines = subprocess.run([*backend.argv[:1], '--dump-log', backend.data], capture_output=True, check=True).stdout.split(b'\n')
+    return [int(words[words.index(b'term') + 1]) for words in map(bytes.split, lines) if words[1:2] and words[1] in (b'batch', b'probe', b'members')]
+
+
+@suite.case('a group whose map names one copy is a group of one, also after a restart: its records have terms, and a new copy follows it')
+def _(run):
+    with Copies(copies=2, proxies=0) as copies:
+        leader, copy = copies.backends
+        copies.wait_follows(1)
+        copy.kill9()
+        copies.order = [0]
+        copies.write_shards()
+        for i in range(2):
+            leader.kill9()
+            leader.start()
+            copies.wait_serves(0)
+            with copies.leader() as connection:
+                check_equal(connection.get('RPUSH', 'list', i), i + 1)
+        wait_for(lambda: [line['kind'] for line in copies.replicas(0)[1]] == ['voter'], 'the other copy to be no member')
+        leader.kill9()
+        terms = record_terms(leader)
+        check(terms and terms == sorted(terms) and terms[-1] >= 3, 'terms of records: %r' % terms)
+        shutil.rmtree(copy.data)
+        copies.order = [0, 1]
+        copies.write_shards()
+        for backend in (leader, copy):
+            backend.start()
+        copies.wait_follows(1)
+        with copies.reader(1) as reader:
+            check_equal(reader.get('LRANGE', 'list', 0, -1), [b'0', b'1'])
+
+
 @suite.case('options that copies need stay')
 def _(run):
     with Copies(copies=2, proxies=0) as copies, copies.leader() as leader:
