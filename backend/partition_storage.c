@@ -11,7 +11,6 @@
 #include "backend/partition/expiry_timer.h"
 #include "backend/partition_commit.h"
 #include "backend/rank/range_bound.h"
-#include "backend/rank/rank_cache.h"
 #include "backend/rank/rank_rebuild.h"
 #include "backend/storage/maintenance.h"
 #include "backend/storage/overlay_replay.h"
@@ -53,6 +52,16 @@ static bool show_wal(struct partition *partition)
     return false;
 }
 
+/* Shows the WAL from the beginning that its segments are kept, because a start trims it before the first tick sets the limits. */
+static void keep_log(struct partition *partition, const struct backend_config *config)
+{
+    uint64_t bytes = config->store_change_log_bytes;
+    if (partition->saves.archive && config->archive_backlog_bytes > bytes)
+        bytes = config->archive_backlog_bytes;
+    if (bytes)
+        storage_keep(partition->storage, bytes, 0, 0);
+}
+
 bool partition_storage_new(struct partition *partition, const struct backend_config *config)
 {
     const struct memory_plan *memory = &partition->snapshot->memory;
@@ -87,6 +96,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
     partition->saves.maintenance =
         maintenance_new(partition->loop, partition->storage, save_path, on_maintenance, partition);
     partition->saves.archive = archive_new(partition);
+    keep_log(partition, config);
     return true;
 }
 

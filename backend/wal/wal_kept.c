@@ -145,16 +145,23 @@ static void remove_beyond(struct wal *wal)
         remove_oldest(wal);
 }
 
-void wal_keep(struct wal *wal, const struct wal_keep *keep)
+/* The directory exists while segments are kept, also when there is none yet: a start trims before it has the limits. */
+static void show_limits(const struct wal *wal)
 {
     char dir[PATH_MAX];
+    wal_kept_dir(wal, dir);
+    if (!wal->keep.bytes)
+        (void)rmdir(dir);
+    else if (mkdir(dir, 0750) == 0)
+        (void)path_sync(wal->path);
+}
+
+void wal_keep(struct wal *wal, const struct wal_keep *keep)
+{
     pthread_mutex_lock(&wal->trim_lock);
     wal->keep = *keep;
     remove_beyond(wal);
-    if (!keep->bytes) {
-        wal_kept_dir(wal, dir);
-        (void)rmdir(dir);
-    }
+    show_limits(wal);
     pthread_mutex_unlock(&wal->trim_lock);
 }
 

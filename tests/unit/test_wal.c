@@ -1143,6 +1143,29 @@ static void test_what_is_kept_survives_a_killed_process(void)
     }
 }
 
+/* A process that was killed before anything was kept: its start keeps what it does not need, before it has the limits. */
+static void test_the_first_segment_is_kept_after_a_killed_process(void)
+{
+    start();
+    struct wal *wal = open_wal();
+    keep(wal, 1 << 20);
+    append(wal, 3);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    append(wal, 1);
+    wal_close(wal);
+    wal = open_wal();
+    wal_trim(wal, 4);
+    CHECK(wal_rotate(wal, error, sizeof error) == OK);
+    wal_trim(wal, 4);
+    CHECK(wal_append(wal, batch_of(5, 0), true, error, sizeof error) == OK);
+    struct wal_cursor *cursor = wal_cursor_new_weak(wal, 1);
+    CHECK(cursor);
+    for (uint64_t index = 1; index <= 5; index++)
+        CHECK(next_of(cursor, index) == OK);
+    wal_cursor_free(cursor);
+    wal_close(wal);
+}
+
 /* With durability os no record shows that batches are durable, however old they are: writers do not wait until all that is kept is copied. */
 static void test_few_kept_batches_are_copied_after_a_killed_process(void)
 {
@@ -1838,6 +1861,7 @@ int main(void)
     test_a_start_replays_only_what_is_not_filed();
     test_a_weak_cursor_holds_nothing_back();
     test_what_is_kept_survives_a_killed_process();
+    test_the_first_segment_is_kept_after_a_killed_process();
     test_few_kept_batches_are_copied_after_a_killed_process();
     test_what_is_kept_stays_within_its_limits();
     test_a_full_disk_takes_small_batches();
