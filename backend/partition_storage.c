@@ -4,6 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/dispatch/slow_call.h"
+#include "backend/feed/feed.h"
 #include "backend/keyspace/access_times.h"
 #include "backend/keyspace/cursor.h"
 #include "backend/keyspace/space.h"
@@ -96,6 +97,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
     partition->saves.maintenance =
         maintenance_new(partition->loop, partition->storage, save_path, on_maintenance, partition);
     partition->saves.archive = archive_new(partition);
+    partition->saves.feed = feed_new(partition);
     keep_log(partition, config);
     return true;
 }
@@ -103,6 +105,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
 void partition_storage_stop(struct partition *partition)
 {
     expiry_timer_free(partition);
+    feed_free(partition->saves.feed);
     archive_free(partition->saves.archive);
     maintenance_free(partition->saves.maintenance);
     cursor_cache_free(partition->caches.cursors);

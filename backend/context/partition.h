@@ -29,6 +29,7 @@
 
 struct access_times;
 struct archive;
+struct feed;
 struct held_stats;
 struct backup;
 struct change_events;
@@ -167,6 +168,7 @@ struct partition_saves {
     struct maintenance *maintenance;
     struct backup *backup;
     struct archive *archive; /* NULL: there is no archive-dir */
+    struct feed *feed;
     uint64_t last_s;         /* wall clock */
     uint64_t changes;        /* at the last save */
     uint64_t bgsave_changes; /* when the running BGSAVE began */

@@ -97,6 +97,10 @@ bool acl_may_listen(const struct acl_user *user, struct bytes channel, bool is_p
 bool acl_reads_all(const struct acl_user *user, const struct command *command,
                    const struct bytes *argv, uint32_t argc);
 
+/* May the user read this key with this command, which does not name it? */
+bool acl_may_read_key(const struct acl_user *user, const struct command *command,
+                      const struct bytes *argv, uint32_t argc, struct bytes key);
+
 /* Descriptions of a user. This one is everything after "user NAME" in an ACL line; the functions below give its
  * parts. */
 void acl_user_describe(const struct acl_user *user, struct out *out);

@@ -240,3 +240,13 @@ bool acl_reads_all(const struct acl_user *user, const struct command *command,
         selector = selector->next;
     return selector != NULL;
 }
+
+bool acl_may_read_key(const struct acl_user *user, const struct command *command,
+                      const struct bytes *argv, uint32_t argc, struct bytes key)
+{
+    const struct acl_selector *selector = user->selectors;
+    while (selector && !(command_allowed(selector, command, argv, argc) &&
+                         key_allowed(selector, key, KEY_ACCESS)))
+        selector = selector->next;
+    return selector != NULL;
+}

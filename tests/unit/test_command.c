@@ -345,8 +345,9 @@ static void test_help_lists_what_the_program_answers(void)
 {
     command_reply_help(&reply, find("scree"), HANDLER_BACKEND);
     CHECK(replied_is(
-        "*25\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
+        "*27\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
         "+    Manage backups: START, STATUS, CANCEL, LIST, DELETE.\r\n"
+        "+CHANGES\r\n+    Read which keys have changed: READ, TOKEN, INFO.\r\n"
         "+COMPACT\r\n+    Compact all data on disk: START, STATUS, CANCEL.\r\n"
         "+HELP\r\n"
         "+    List the subcommands.\r\n"

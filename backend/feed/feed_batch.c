@@ -1,0 +1,270 @@
+#include "backend/feed/feed_batch.h"
+
+#include "backend/format/effects.h"
+#include "shared/check.h"
+#include "shared/glob.h"
+#include "shared/reply.h"
+#include "shared/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum event_kind { EVENT_CHANGED, EVENT_DEL, EVENT_FLUSH, EVENT_SWAPDB, EVENT_FUNCTION };
+
+static const char *const event_names[] = {
+    [EVENT_CHANGED] = "changed", [EVENT_DEL] = "del",           [EVENT_FLUSH] = "flush",
+    [EVENT_SWAPDB] = "swapdb",   [EVENT_FUNCTION] = "function",
+};
+
+/* Borrowed from the record. */
+struct event {
+    enum event_kind kind;
+    struct bytes space; /* storage namespace; SWAPDB, FUNCTION: namespace */
+    uint16_t first_slot, last_slot;
+    struct bytes key; /* of a library: its name */
+};
+
+/* The events of a batch, each key once. */
+struct event_list {
+    struct event *items;
+    uint32_t count, cap;
+    uint32_t *index; /* of events by key: 1 + their place, 0: free */
+    uint32_t index_cap;
+};
+
+/* ---- collecting ---- */
+
+static bool is_same_event(const struct event *a, const struct event *b)
+{
+    bool is_key = a->kind <= EVENT_DEL;
+    return is_key == (b->kind <= EVENT_DEL) && (is_key || a->kind == b->kind) &&
+           a->first_slot == b->first_slot && a->last_slot == b->last_slot &&
+           bytes_equal(a->key, b->key) && bytes_equal(a->space, b->space);
+}
+
+/* The place in the index of an event for the same key, or a free one. */
+static uint32_t *find_event(const struct event_list *list, const struct event *event)
+{
+    uint32_t mask = list->index_cap - 1;
+    uint32_t at = (uint32_t)(hash_bytes(event->key) ^ hash_bytes(event->space)) & mask;
+    while (list->index[at] && !is_same_event(&list->items[list->index[at] - 1], event))
+        at = (at + 1) & mask;
+    return &list->index[at];
+}
+
+static void grow_events(struct event_list *list)
+{
+    list->cap = list->cap ? list->cap * 2 : 16;
+    list->items = realloc(list->items, list->cap * sizeof *list->items);
+    free(list->index);
+    list->index_cap = list->cap * 2;
+    list->index = calloc(list->index_cap, sizeof *list->index);
+    CHECK(list->items && list->index);
+    for (uint32_t i = 0; i < list->count; i++)
+        *find_event(list, &list->items[i]) = i + 1;
+}
+
+/* Adds the event, unless there is one for its key. Only a metadata row says that a key is deleted. */
+static void add_event(struct event_list *list, const struct event *event, bool is_metadata)
+{
+    if (list->count == list->cap)
+        grow_events(list);
+    uint32_t *place = find_event(list, event);
+    if (!*place) {
+        list->items[list->count] = *event;
+        *place = ++list->count;
+    } else if (is_metadata) {
+        list->items[*place - 1].kind = event->kind;
+    }
+}
+
+static void add_key_event(struct event_list *list, const struct effect *effect)
+{
+    struct event event = {.kind = EVENT_CHANGED};
+    struct bytes sub;
+    uint64_t version;
+    bool is_metadata = effect->cf == CF_METADATA;
+    bool is_key =
+        is_metadata ? decode_metadata_key(effect->key, &event.space, &event.first_slot, &event.key)
+                    : decode_collection_key(effect->key, &event.space, &event.first_slot,
+                                            &event.key, &version, &sub);
+    event.last_slot = event.first_slot;
+    if (is_metadata && effect->kind == EFFECT_DELETE)
+        event.kind = EVENT_DEL;
+    if (is_key)
+        add_event(list, &event, is_metadata);
+}
+
+static void add_flush(struct event_list *list, const struct effect *effect)
+{
+    const struct effect_place *place = &effect->place;
+    const struct event event = {.kind = EVENT_FLUSH,
+                                .space = place->space,
+                                .first_slot = place->first_slot,
+                                .last_slot = place->last_slot,
+                                .key = BYTES("")};
+    if (!place->is_any_space && place->first_slot != EFFECT_NO_SLOT)
+        add_event(list, &event, true);
+}
+
+/* The row or range of a function library: 'f' name, or 'F' length namespace name (encoding.h). */
+static void add_library(struct event_list *list, struct bytes row)
+{
+    struct event event = {.kind = EVENT_FUNCTION, .space = BYTES("")};
+    size_t at = 1;
+    if (row.data[0] == 'F') {
+        size_t len = row.len > 1 ? (uint8_t)row.data[1] : 0;
+        if (row.len < 2 + len)
+            return;
+        event.space = (struct bytes){row.data + 2, len};
+        at = 2 + len;
+    }
+    event.key = (struct bytes){row.data + at, row.len - at};
+    add_event(list, &event, false);
+}
+
+static void add_system_event(struct event_list *list, const struct effect *effect)
+{
+    struct event event = {.kind = EVENT_SWAPDB, .key = BYTES("")};
+    if (is_function_key(effect->key))
+        add_library(list, effect->key);
+    else if (effect->kind == EFFECT_PUT && decode_database_map_key(effect->key, &event.space))
+        add_event(list, &event, false);
+}
+
+/* Rows of other column families follow from these. */
+static void collect_effect(struct event_list *list, const struct effect *effect)
+{
+    if (effect->is_internal)
+        return;
+    switch (effect->cf) {
+    case CF_METADATA:
+        if (effect->kind == EFFECT_DELETE_RANGE)
+            add_flush(list, effect);
+        else
+            add_key_event(list, effect);
+        break;
+    case CF_DATA:
+    case CF_ZSET_SCORE:
+    case CF_STREAM:
+        add_key_event(list, effect);
+        break;
+    case CF_SYSTEM:
+        add_system_event(list, effect);
+        break;
+    default:
+        break;
+    }
+}
+
+/* False: the batch cannot be read. */
+static bool collect_events(struct bytes record, struct event_list *list)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    enum effects_read result =
+        effects_is_write_batch(record) ? EFFECTS_NEWER : effects_open(record, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+        collect_effect(list, &effect);
+    return result == EFFECTS_END;
+}
+
+/* ---- passing on ---- */
+
+/* Is it one of the namespace's storage namespaces? *database: its number for clients. */
+static bool is_of_reader(const struct feed_filter *filter, struct bytes storage, int *database)
+{
+    size_t len = filter->name_len;
+    bool has_database = storage.len == len + 2 && storage.data[len] == 0;
+    uint8_t number = has_database ? (uint8_t)storage.data[len + 1] : 0;
+    if ((!has_database && storage.len != len) || number >= DATABASES_MAX ||
+        (len && memcmp(storage.data, filter->name, len) != 0))
+        return false;
+    *database = filter->databases[number];
+    return true;
+}
+
+static bool has_any_slot(const struct feed_filter *filter, const struct event *event)
+{
+    for (unsigned slot = event->first_slot; slot <= event->last_slot && slot < SLOT_COUNT; slot++)
+        if (filter->slots[slot])
+            return true;
+    return false;
+}
+
+/* *database: -1 of events that concern all. */
+static bool passes_filter(const struct feed_filter *filter, const struct event *event,
+                          int *database)
+{
+    if (event->kind >= EVENT_SWAPDB) {
+        *database = -1;
+        return bytes_equal(event->space, (struct bytes){filter->name, filter->name_len});
+    }
+    if (!is_of_reader(filter, event->space, database) ||
+        (filter->database >= 0 && *database != filter->database) ||
+        (filter->has_slots && !has_any_slot(filter, event)))
+        return false;
+    return event->kind == EVENT_FLUSH || !filter->pattern.data ||
+           glob_match(filter->pattern, event->key);
+}
+
+static void write_event(const struct event *event, int database, const char *id, struct out *out)
+{
+    struct reply reply = {.out = out, .resp = 2};
+    char slots[16];
+    bool has_slots = event->kind == EVENT_FLUSH;
+    reply_array(&reply, has_slots ? 5 : 4);
+    reply_bulk_text(&reply, id);
+    reply_int(&reply, database);
+    reply_bulk_text(&reply, event_names[event->kind]);
+    reply_bulk(&reply, event->key);
+    (void)snprintf(slots, sizeof slots, "%u-%u", event->first_slot, event->last_slot);
+    if (has_slots)
+        reply_bulk_text(&reply, slots);
+}
+
+static bool page_is_full(const struct feed_page *page)
+{
+    return page->count >= page->count_max || page->events.bytes >= page->bytes_max;
+}
+
+/* Adds the events from *number on. False: the page was full before the last of them. */
+static bool pass_events(const struct event_list *list, uint64_t log_id, uint64_t index,
+                        const struct feed_filter *filter, uint64_t *number, struct feed_page *page)
+{
+    char id[64];
+    int database;
+    for (; *number < list->count; ++*number) {
+        const struct event *event = &list->items[*number];
+        if (!passes_filter(filter, event, &database))
+            continue;
+        if (page_is_full(page))
+            return false;
+        (void)snprintf(id, sizeof id, "%016" PRIx64 ".%" PRIu64 ".%" PRIu64, log_id, index,
+                       *number);
+        write_event(event, database, id, &page->events);
+        page->count++;
+    }
+    *number = 0;
+    return true;
+}
+
+enum feed_read feed_batch_read(struct bytes record, uint64_t log_id,
+                               const struct feed_filter *filter, uint64_t *number,
+                               struct feed_page *page)
+{
+    struct event_list list = {0};
+    struct effects_header header;
+    struct effects_reader reader;
+    enum feed_read result = FEED_UNREADABLE;
+    if (collect_events(record, &list) &&
+        effects_open(record, &header, &reader) == EFFECTS_READ) /* for its index */
+        result =
+            pass_events(&list, log_id, header.index, filter, number, page) ? FEED_WHOLE : FEED_FULL;
+    free(list.items);
+    free(list.index);
+    return result;
+}

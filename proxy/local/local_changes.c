@@ -1,0 +1,407 @@
+/*
+ * local_changes.c - SCREE CHANGES: which keys have changed, at all shards.
+ *
+ *   READ token ─► every shard: SCREE CHANGES READ position ─┬─ events ─────────────────────► [token, events, lag]
+ *                       ▲                                   ├─ none, keys are being copied ─► SCAN (local_changes_copy.c)
+ *                       └──── 20 ms later, while BLOCK ◄────┴─ none
+ *
+ * A client reads again with the token of the last reply; nothing is kept here. If one shard cannot be read, the whole call fails, and
+ * the token that the client has is still valid. Each shard gives its part of COUNT and BYTES.
+ */
+#include "proxy/local/local_changes.h"
+
+#include "proxy/client/fan_out.h"
+#include "proxy/core/node.h"
+#include "proxy/core/worker.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
+#include "shared/acl/acl.h"
+#include "shared/check.h"
+#include "shared/net/loop.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PAUSE_BETWEEN_MS = 20, WORDS_MAX = 16, KIND_AT = 2, KEY_AT = 3, SHARD_BYTES_MIN = 1024 };
+
+struct changes *changes_of(struct request *request)
+{
+    return request_state(request, sizeof(struct changes));
+}
+
+bool changes_may_read(struct client *client, struct request *request, struct bytes key)
+{
+    const struct client_session *session = &client->session;
+    return !session->is_limited || !session->user ||
+           acl_may_read_key(session->user, request->command, request_argv(request),
+                            request_argc(request), key);
+}
+
+/* ---- replies ---- */
+
+void changes_reply(struct changes *changes, struct reply *reply)
+{
+    struct out events;
+    struct out token;
+    out_init(&events);
+    out_init(&token);
+    out_move(&events, reply->out);
+    changes_token_write(&changes->token, &token);
+    if (!changes->is_token)
+        reply_array(reply, 3);
+    reply_bulk_begin(reply, (int64_t)token.bytes);
+    out_move(reply->out, &token);
+    reply_bulk_end(reply);
+    if (changes->is_token)
+        return;
+    reply_array(reply, changes->count);
+    out_move(reply->out, &events);
+    reply_int(reply, changes->token.copy.is_on ? -1 : changes->lag_ms);
+}
+
+void changes_reply_error(const struct shard_reply *answer, struct reply *reply)
+{
+    struct resp_value value = {0};
+    size_t pos = 0;
+    bool is_read = resp_value_next(answer->frame, &pos, &value);
+    const char *space =
+        is_read && value.text.len ? memchr(value.text.data, ' ', value.text.len) : NULL;
+    out_clear(reply->out);
+    if (answer->is_failure || !space || value.type != '-') {
+        out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
+        return;
+    }
+    size_t code = (size_t)(space - value.text.data);
+    reply_errorf(reply, "%.*s shard '%s':%.*s", (int)code, value.text.data, answer->node->name,
+                 (int)(value.text.len - code), space);
+}
+
+/* ---- the position of now ---- */
+
+/* request_done_fn: the shards have told their positions. */
+static void now_done(struct client *client, struct request *request, struct reply *reply)
+{
+    struct changes *changes = changes_of(request);
+    (void)client;
+    for (uint32_t i = 0; i < changes->token.count; i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        struct changes_part *part = &changes->token.parts[i];
+        struct resp_value value;
+        size_t pos = 0;
+        if (!resp_value_next(answer->frame, &pos, &value) || value.type != '$' ||
+            (!*part->position && !changes_part_set(part, value.text))) {
+            changes_reply_error(answer, reply);
+            return;
+        }
+    }
+    changes_reply(changes, reply);
+}
+
+/* Sets the positions that are empty to that of now, and replies. */
+static void ask_now(struct request *request)
+{
+    static const struct bytes words[] = {{"SCREE", 5}, {"CHANGES", 7}, {"TOKEN", 5}};
+    const struct fan_out how = {.shard = SHARDS_ALL, .lane = LANE_LONG, .argv = words, .argc = 3};
+    request_fan_out_with(request, &how, now_done);
+}
+
+/* ---- after a loss ---- */
+
+/* Changes were lost: all keys are listed again, and the client is told so. */
+static void copy_again(struct changes *changes, struct reply *reply)
+{
+    struct bytes slots = changes->options.slots.len ? changes->options.slots : BYTES("0-16383");
+    out_clear(reply->out);
+    changes->count = 1;
+    reply_array(reply, 5);
+    reply_bulk_text(reply, "");
+    reply_int(reply, -1);
+    reply_bulk_text(reply, "again");
+    reply_bulk_text(reply, "");
+    reply_bulk(reply, slots);
+    changes_copy_begin(changes);
+    ask_now(changes->request);
+}
+
+static bool is_loss(const struct shard_reply *answer)
+{
+    static const char lost[] = "-CHANGESLOST ", rewound[] = "-CHANGESREWOUND ";
+    struct bytes frame = answer->frame;
+    return (frame.len > sizeof lost && memcmp(frame.data, lost, sizeof lost - 1) == 0) ||
+           (frame.len > sizeof rewound && memcmp(frame.data, rewound, sizeof rewound - 1) == 0);
+}
+
+/* Has a shard lost changes, and does the client want to go on all the same? Forgets the positions that are not valid any more. */
+static bool drop_lost_positions(struct changes *changes)
+{
+    for (uint32_t i = 0; changes->options.copies_lost && i < changes->token.count; i++)
+        if (is_loss(request_reply(changes->request, i))) {
+            changes->token.parts[i].position[0] = 0;
+            changes->has_lost = true;
+        }
+    return changes->has_lost;
+}
+
+/* ---- a round ---- */
+
+/* Reads an event, an array. *key is set if it is one of a key, else its data is NULL. False: it is not as expected. */
+static bool read_event(struct bytes frame, size_t *pos, struct bytes *key)
+{
+    struct resp_value array;
+    struct resp_value value = {0};
+    bool is_of_key = false;
+    if (!resp_value_next(frame, pos, &array) || array.type != '*' || array.count <= KEY_AT)
+        return false;
+    for (int64_t i = 0; i <= KEY_AT; i++) {
+        if (!resp_value_next(frame, pos, &value))
+            return false;
+        if (i == KIND_AT)
+            is_of_key = bytes_is(value.text, "changed") || bytes_is(value.text, "del");
+    }
+    *key = is_of_key ? value.text : (struct bytes){0};
+    for (int64_t i = KEY_AT + 1; i < array.count; i++)
+        if (!resp_value_skip(frame, pos))
+            return false;
+    return true;
+}
+
+/* Adds the events that the client may see. False: they are not as expected. */
+static bool take_events(struct client *client, struct request *request,
+                        const struct shard_reply *answer, int64_t count, size_t *pos,
+                        struct reply *reply)
+{
+    for (int64_t i = 0; i < count; i++) {
+        struct bytes key;
+        size_t begin = *pos;
+        if (!read_event(answer->frame, pos, &key))
+            return false;
+        if (key.data && !changes_may_read(client, request, key))
+            continue;
+        out_write_block(reply->out, answer->block, answer->frame.data + begin, *pos - begin);
+        changes_of(request)->count++;
+    }
+    return true;
+}
+
+/* Adds a shard's reply: [position, events, lag]. False: it is an error. */
+static bool take_read(struct client *client, struct request *request, uint32_t shard,
+                      struct reply *reply)
+{
+    struct changes *changes = changes_of(request);
+    const struct shard_reply *answer = request_reply(request, shard);
+    struct resp_value value;
+    size_t pos = 0;
+    if (answer->is_failure || !resp_value_next(answer->frame, &pos, &value) || value.type != '*' ||
+        !resp_value_next(answer->frame, &pos, &value) || value.type != '$' ||
+        !changes_part_set(&changes->token.parts[shard], value.text) ||
+        !resp_value_next(answer->frame, &pos, &value) || value.type != '*' ||
+        !take_events(client, request, answer, value.count, &pos, reply) ||
+        !resp_value_next(answer->frame, &pos, &value) || value.type != ':')
+        return false;
+    if (value.count > changes->lag_ms)
+        changes->lag_ms = value.count;
+    return true;
+}
+
+static void send_reads(struct request *request);
+
+/* timer_fn */
+static void round_is_due(void *owner)
+{
+    struct changes *changes = owner;
+    timer_free(changes->timer);
+    changes->timer = NULL;
+    request_wake(changes->request);
+}
+
+/* Is the map the one with which the call began? */
+static bool is_same_map(const struct changes *changes)
+{
+    const struct pool *pool = changes->request->worker->pool;
+    bool is_same = pool->nodes && pool->count == changes->token.count;
+    for (uint32_t i = 0; is_same && i < changes->token.count; i++)
+        is_same = strcmp(pool->nodes[i]->name, changes->token.parts[i].name) == 0;
+    return is_same;
+}
+
+/* request_done_fn: the pause between two rounds is over. */
+static void next_round(struct client *client, struct request *request, struct reply *reply)
+{
+    struct changes *changes = changes_of(request);
+    (void)client;
+    if (is_same_map(changes))
+        send_reads(request);
+    else
+        changes_reply(changes, reply);
+}
+
+static void pause_before_round(struct changes *changes, struct loop *loop)
+{
+    request_wait(changes->request, next_round);
+    changes->timer = timer_new(loop, round_is_due, changes);
+    timer_start(changes->timer, changes->lag_ms ? 0 : PAUSE_BETWEEN_MS, 0);
+}
+
+/* request_done_fn */
+static void round_ended(struct client *client, struct request *request, struct reply *reply)
+{
+    struct changes *changes = changes_of(request);
+    const struct proxy_worker *worker = client->worker;
+    if (drop_lost_positions(changes)) {
+        copy_again(changes, reply);
+        return;
+    }
+    changes->lag_ms = 0;
+    for (uint32_t i = 0; i < changes->token.count; i++)
+        if (!take_read(client, request, i, reply)) {
+            changes_reply_error(request_reply(request, i), reply);
+            return;
+        }
+    if (changes->token.copy.is_on)
+        changes_copy_step(client, request, reply);
+    else if (changes->count || loop_mono_ms(worker->loop) >= changes->until_ms ||
+             worker->thread.is_stopping)
+        changes_reply(changes, reply);
+    else
+        pause_before_round(changes, worker->loop);
+}
+
+static uint32_t add_pair(struct bytes *words, uint32_t count, const char *name, struct bytes value)
+{
+    words[count] = bytes_of(name);
+    words[count + 1] = value;
+    return count + 2;
+}
+
+/* Sends READ to a shard, from its position on. */
+static void send_read(struct request *request, uint32_t shard)
+{
+    struct changes *changes = changes_of(request);
+    struct pool *pool = request->worker->pool;
+    const struct changes_options *options = &changes->options;
+    uint32_t shards = changes->token.count;
+    char numbers[3][24];
+    struct bytes words[WORDS_MAX] = {BYTES("SCREE"), BYTES("CHANGES"), BYTES("READ"),
+                                     bytes_of(changes->token.parts[shard].position)};
+    size_t bytes = options->bytes / shards;
+    (void)snprintf(numbers[0], sizeof numbers[0], "%u", options->count / shards + 1);
+    (void)snprintf(numbers[1], sizeof numbers[1], "%zu",
+                   bytes > SHARD_BYTES_MIN ? bytes : SHARD_BYTES_MIN);
+    (void)snprintf(numbers[2], sizeof numbers[2], "%d", options->database);
+    uint32_t count = add_pair(words, 4, "COUNT", bytes_of(numbers[0]));
+    count = add_pair(words, count, "BYTES", bytes_of(numbers[1]));
+    if (options->slots.len)
+        count = add_pair(words, count, "SLOTS", options->slots);
+    if (options->database >= 0)
+        count = add_pair(words, count, "DB", bytes_of(numbers[2]));
+    if (options->pattern.len)
+        count = add_pair(words, count, "MATCH", options->pattern);
+    upstream_send_words(pool_pick(pool, shard, LANE_LONG, request->resp),
+                        request_part(request, shard, pool->nodes[shard]),
+                        request->client->session.keyspace, words, count);
+}
+
+static void send_reads(struct request *request)
+{
+    bool is_handler = request->progress.is_running;
+    uint32_t shards = changes_of(request)->token.count;
+    request_wait_parts(request, shards, round_ended);
+    if (!is_handler)
+        request_hold(request);
+    for (uint32_t i = 0; i < shards; i++)
+        send_read(request, i);
+    if (!is_handler)
+        request_go(request);
+}
+
+/* ---- the calls ---- */
+
+/* Makes the state of a call. */
+static struct changes *begin_changes(struct client *client, struct request *request)
+{
+    const struct pool *pool = client->worker->pool;
+    uint32_t count = (uint32_t)pool->count;
+    request_keep(request);
+    struct changes *changes =
+        request_state(request, sizeof *changes + count * sizeof *changes->token.parts);
+    changes->request = request;
+    changes->token.parts = (struct changes_part *)(changes + 1);
+    changes->token.count = count;
+    for (uint32_t i = 0; i < count; i++)
+        (void)snprintf(changes->token.parts[i].name, sizeof changes->token.parts[i].name, "%s",
+                       pool->nodes[i]->name);
+    return changes;
+}
+
+/* Goes on from a token. */
+static void read_from_token(struct changes *changes, struct bytes token, struct reply *reply)
+{
+    if (!changes_token_read(token, &changes->token))
+        reply_error(reply,
+                    "ERR this is no token of SCREE CHANGES READ: expected 0, $ or the token of "
+                    "the last reply");
+    else if (changes->token.copy.is_on && !changes_copy_fits(changes))
+        reply_error(reply,
+                    "ERR keys are being copied with other filters: SLOTS, DB and MATCH must be "
+                    "the same until the copy has ended");
+    else if (!*changes->token.removed)
+        send_reads(changes->request);
+    else if (changes->options.copies_lost)
+        copy_again(changes, reply);
+    else
+        reply_errorf(
+            reply,
+            "CHANGESLOST shard '%s' is not in the shard map any more: changes of keys that "
+            "it had may be missing",
+            changes->token.removed);
+}
+
+static void begin_read(struct client *client, struct request *request, struct reply *reply)
+{
+    struct changes *changes = begin_changes(client, request);
+    struct bytes from = request_argv(request)[3];
+    const char *error = changes_options_read(request_argv(request) + 4, request_argc(request) - 4,
+                                             &changes->options);
+    changes->until_ms = loop_mono_ms(client->worker->loop) + changes->options.block_ms;
+    if (error) {
+        reply_error(reply, error);
+    } else if (bytes_is(from, "$") || bytes_is(from, "0")) {
+        if (bytes_is(from, "0"))
+            changes_copy_begin(changes);
+        ask_now(request);
+    } else {
+        read_from_token(changes, from, reply);
+    }
+}
+
+/* request_done_fn: name and state of each shard. */
+static void info_is_here(struct client *client, struct request *request, struct reply *reply)
+{
+    uint32_t shards = request_reply_count(request);
+    (void)client;
+    reply_map(reply, shards);
+    for (uint32_t i = 0; i < shards; i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        reply_bulk_text(reply, answer->node->name);
+        out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
+    }
+}
+
+void local_scree_changes(struct client *client, struct request *request, struct reply *reply)
+{
+    struct bytes what = request_argv(request)[2];
+    uint32_t argc = request_argc(request);
+    if (!local_has_backends(client)) {
+        reply_error(reply, "ERR the shards are plain Redis servers, which have no log of changes");
+    } else if (bytes_is(what, "read") && argc > 3) {
+        begin_read(client, request, reply);
+    } else if (bytes_is(what, "token") && argc == 3) {
+        begin_changes(client, request)->is_token = true;
+        ask_now(request);
+    } else if (bytes_is(what, "info") && argc == 3) {
+        request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), argc, info_is_here);
+    } else {
+        reply_error(reply, "ERR expected SCREE CHANGES READ token|0|$ [options], TOKEN or INFO");
+    }
+}

@@ -1,0 +1,449 @@
+#!/usr/bin/python3
+"""The change stream: every change has an event, by tokens that go on after kill -9, moves and losses; the program of
+docs/change-stream.md keeps a redis-server equal."""
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from support import ROOT
+from support.cluster import Cluster, Oracle, metric
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
+from support.moves import random_slots, wait_settled
+from support.resp import Closed, ReplyError, value
+
+suite = Suite(__doc__)
+ON = {'store': {'change-log': '1gb'}}
+
+
+def changes(client, token, *options):
+    reply = client.get('SCREE', 'CHANGES', 'READ', token, *options)
+    check(not isinstance(reply, ReplyError), 'READ: %r' % reply)
+    return reply
+
+
+def read_all(client, token, *options):
+    """All events up to now: [(database, kind, key, …)], and the next token."""
+    events, lag = [], 1
+    while lag:
+        token, page, lag = changes(client, token, *options)
+        events += [tuple(event[1:]) for event in page]
+    return events, token
+
+
+def error_of(client, *words):
+    reply = client.get('SCREE', 'CHANGES', *words)
+    check(isinstance(reply, ReplyError), '%r: %r' % (words, reply))
+    return str(reply)
+
+
+@suite.case('a token goes on where it ended, at all shards; filters of databases, slots and keys')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True, proxies=2, backend_options=ON) as cluster:
+        with cluster.connect() as client, cluster.connect(1) as other:
+            token = changes(client, '$')[0]
+            check_equal(read_all(client, token)[0], [])
+            client.get('MSET', 'a', 1, 'b', 2, 'c', 3, 'd', 4)
+            client.get('DEL', 'a', 'nothing')
+            client.get('SELECT', 2)
+            client.get('RPUSH', 'list', 'x')
+            client.get('RPUSH', 'list', 'y')
+            client.get('EXPIRE', 'list', 100)
+            events, later = read_all(other, token)
+            expected = sorted([(0, b'changed', key) for key in (b'a', b'b', b'c', b'd')] + [(0, b'del', b'a')] +
+                              3 * [(2, b'changed', b'list')])
+            check_equal(sorted(events), expected)
+            check_equal(read_all(client, later)[0], [])
+            check_equal(sorted(read_all(client, token, 'COUNT', 1)[0]), expected)
+            check_equal(read_all(client, token, 'DB', 2)[0], 3 * [(2, b'changed', b'list')])
+            check_equal(read_all(client, token, 'MATCH', '[cd]', 'DB', 0)[0].__len__(), 2)
+            slot = client.get('CLUSTER', 'KEYSLOT', 'a')
+            check_equal(read_all(client, token, 'SLOTS', slot)[0], [(0, b'changed', b'a'), (0, b'del', b'a')])
+            check_equal(client.get('FLUSHDB'), b'OK')
+            events, later = read_all(client, later)
+            check_equal(events, [(2, b'flush', b'', b'8192-16383')])  # the other shard has no keys in this database
+            client.get('SWAPDB', 0, 2)
+            client.get('FUNCTION', 'LOAD', '#!lua name=lib\nredis.register_function("f", function() return 1 end)')
+            events, later = read_all(client, later)
+            check_equal(set(events), {(-1, b'swapdb', b''), (-1, b'function', b'lib')})
+            check_equal(changes(client, client.get('SCREE', 'CHANGES', 'TOKEN'))[1:], [[], 0])
+
+
+@suite.case('BLOCK ends with the first event, or with its time')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True, backend_options=ON) as cluster:
+        with cluster.connect() as client, cluster.connect() as writer:
+            token = changes(client, '$')[0]
+            check_equal(changes(client, token, 'BLOCK', 50)[1], [])
+            client.send('SCREE', 'CHANGES', 'READ', token, 'BLOCK', 3600000)
+            check_equal(writer.get('SET', 'k', 'v'), b'OK')
+            check_equal([event[1:] for event in value(client.read())[1]], [[0, b'changed', b'k']])
+            client.send('SCREE', 'CHANGES', 'READ', changes(writer, '$')[0], 'BLOCK', 3600000)
+        # a client that has left in the meantime is no harm
+        with cluster.connect() as client:
+            check_equal(client.get('PING'), b'PONG')
+
+
+@suite.case('from 0, every key that exists has an event, and later changes have theirs')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True, proxies=2, backend_options=dict(ON, backend={'databases': 4})) as cluster:
+        with cluster.connect() as client, cluster.connect(1) as other:
+            keys = {b'key:%d' % i for i in range(500)}
+            client.pipeline([['SET', key, 1] for key in keys])
+            client.get('SELECT', 3)
+            client.get('SET', 'other', 1)
+            token, events, lag = changes(client, '0')
+            check_equal((events, lag), ([], -1))
+            client.get('SET', 'late', 1)
+            events, token = read_all(client, token, 'COUNT', 20)
+            found = [(event[0], event[2]) for event in events]
+            check_equal(set(found), {(0, key) for key in keys} | {(3, b'other'), (3, b'late')})
+            check(len(found) <= len(keys) + 3, '%d events' % len(found))
+            token = changes(client, '0', 'SLOTS', '0-5000', 'DB', 0, 'MATCH', 'key:1*')[0]
+            check(error_of(client, 'READ', token).startswith('ERR keys are being copied with other filters'), 'the filters')
+            events, token = read_all(other, token, 'SLOTS', '0-5000', 'DB', 0, 'MATCH', 'key:1*')
+            wanted = {key for key in keys if key.startswith(b'key:1') and client.get('CLUSTER', 'KEYSLOT', key) <= 5000}
+            check_equal({event[2] for event in events}, wanted)
+
+
+@suite.case('a client gets the events of its namespace, and of the keys that it may read')
+def _(run):
+    namespaces = {'shop': {'token': 's'}, 'staff': {'token': 't'}}
+    with Cluster(backends=2, partitions=1, linked=True, backend_options=ON, namespaces=namespaces,
+                 proxy_options={'proxy': {'requirepass': 'p'}}) as cluster:
+        with cluster.connect() as shop, cluster.connect() as staff, cluster.connect() as outside:
+            shop.get('AUTH', 's')
+            staff.get('AUTH', 't')
+            outside.get('AUTH', 'p')
+            tokens = [changes(client, '$')[0] for client in (shop, staff, outside)]
+            for client, key in ((shop, 'a'), (staff, 'b'), (outside, 'c')):
+                client.get('SET', key, 1)
+            for client, token, key in zip((shop, staff, outside), tokens, (b'a', b'b', b'c')):
+                check_equal(read_all(client, token)[0], [(0, b'changed', key)])
+            outside.get('ACL', 'SETUSER', 'some', 'on', '>p', '+scree|changes', '%R~x*', '%W~y*')
+            outside.get('ACL', 'SETUSER', 'none', 'on', '>p', '+get', '~*')
+            outside.get('MSET', 'x1', 1, 'y1', 1, 'z1', 1)
+            outside.get('FUNCTION', 'LOAD', '#!lua name=lib\nredis.register_function("f", function() return 1 end)')
+        with cluster.connect() as client:
+            client.get('AUTH', 'some', 'p')
+            check_equal(set(read_all(client, tokens[2])[0]), {(0, b'changed', b'x1'), (-1, b'function', b'lib')})
+            check_equal(read_all(client, '0')[0], [(0, b'changed', b'x1')])
+            client.get('AUTH', 'none', 'p')
+            check(error_of(client, 'READ', '$').startswith('NOPERM'), 'a user without the command')
+
+
+@suite.case('what cannot be answered is refused: switched off, not a token, other options')
+def _(run):
+    with Cluster(backends=1, partitions=1, linked=True) as cluster:
+        with cluster.connect() as client, cluster.partition(0) as shard:
+            check(error_of(client, 'READ', '$').startswith("ERR shard 'b0p0': changes cannot be read here: set change-log"), 'off')
+            check(error_of(shard, 'READ', '$').startswith('ERR changes cannot be read here'), 'off')
+            for token in ('', '1', 'x', '1,a', '$$', '1,b0p0=x'):
+                check(error_of(client, 'READ', token).startswith('ERR'), token)
+            for options in (('COUNT',), ('COUNT', 0), ('COUNT', 'x'), ('BYTES', -1), ('DB', 16), ('SLOTS', '3-1'), ('SLOTS', ''),
+                            ('BLOCK', -1), ('LOST', 'x'), ('WHAT', 1)):
+                check(error_of(client, 'READ', '$', *options).startswith('ERR'), options)
+            for words in (('READ',), ('TOKEN', 'x'), ('WHAT',)):
+                check(error_of(client, *words).startswith('ERR expected'), words)
+
+
+class Writer(threading.Thread):
+    """Writes one key after the other, and remembers those that were acknowledged."""
+
+    def __init__(self, cluster, name):
+        super().__init__(daemon=True)
+        self.cluster, self.name_of_keys, self.done, self.is_over = cluster, name, [], threading.Event()
+
+    def run(self):
+        number = 0
+        while not self.is_over.is_set():
+            try:
+                with self.cluster.connect() as client:
+                    while not self.is_over.is_set():
+                        number += 1
+                        key = b'%s:%d' % (self.name_of_keys, number)
+                        if client.get('SET', key, 1) == b'OK':
+                            self.done.append(key)
+            except (OSError, Closed):
+                pass
+
+
+def read_or_wait(cluster, token, *options):
+    """READ, until it is not refused because a shard is down."""
+    while True:
+        try:
+            with cluster.connect() as client:
+                reply = client.get('SCREE', 'CHANGES', 'READ', token, *options)
+        except (OSError, Closed):
+            continue
+        if not isinstance(reply, ReplyError):
+            return reply
+        check(not str(reply).startswith('CHANGES'), '%r' % reply)
+
+
+@suite.case('every acknowledged write has an event, after kill -9 of backends and proxies, and while slots move')
+def _(run):
+    rng = random.Random(3)
+    options = {'store': {'change-log': '1gb', 'wal-limit': '1mb', 'memtable': '1mb'}}
+    with Cluster(backends=3, partitions=1, linked=True, proxies=2, backend_options=options) as cluster:
+        with cluster.connect() as client:
+            token = changes(client, '$')[0]
+        writers = [Writer(cluster, name) for name in (b'a', b'b')]
+        for writer in writers:
+            writer.start()
+        seen, end = set(), time.monotonic() + sized(8, long=120)
+        while time.monotonic() < end:
+            cluster.write_shards(random_slots(rng, 3))
+            victim = rng.choice(cluster.backends + cluster.proxies)
+            victim.kill9()
+            victim.start()
+            token, events, _ = read_or_wait(cluster, token, 'COUNT', 500)
+            seen.update(event[3] for event in events)
+        for writer in writers:
+            writer.is_over.set()
+            writer.join()
+        wait_settled(cluster, range(3))
+        lag = 1
+        while lag:
+            token, events, lag = read_or_wait(cluster, token)
+            seen.update(event[3] for event in events)
+        done = {key for writer in writers for key in writer.done}
+        check(len(done) > 50, 'only %d writes' % len(done))
+        check_equal(done - seen, set())
+        run.note('%d writes, %d keys with events' % (len(done), len(seen)))
+
+
+@suite.case('a slot that moves changes no key')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True, backend_options=ON) as cluster:
+        with cluster.connect() as client:
+            client.pipeline([['HSET', 'key:%d' % i, 'f', i] for i in range(300)])
+            token = changes(client, '$')[0]
+            cluster.write_shards(['0-99', '100-16383'])
+            wait_settled(cluster)
+            check_equal(read_all(client, token)[0], [])
+
+
+@suite.case('a log that is not kept for so long is CHANGESLOST, and LOST copy lists all keys again')
+def _(run):
+    options = {'store': {'change-log': '1mb', 'wal-limit': '1mb', 'memtable': '1mb'}}
+    with Cluster(backends=1, partitions=1, linked=True, backend_options=options) as cluster:
+        with cluster.connect() as client:
+            client.get('SET', 'old', 1)
+            token = changes(client, '$')[0]
+            lost = lambda: isinstance(client.get('SCREE', 'CHANGES', 'READ', token, 'COUNT', 1), ReplyError)
+            written = 0
+            while not lost():
+                client.pipeline([['SET', 'k%d' % (i % 20), b'v' * 20000] for i in range(50)])
+                written += 1
+                check(written < 1000, 'the log is kept for ever')
+            text = error_of(client, 'READ', token)
+            check(text.startswith("CHANGESLOST shard 'b0p0': the log begins with batch "), text)
+            check(metric(cluster.backends[0].http('/metrics')[1], 'scree_backend_changes_lost_total') >= 1, 'the metric')
+            events, token = read_all(client, token, 'LOST', 'copy')
+            check_equal(events[0], (-1, b'again', b'', b'0-16383'))
+            check_equal({event[2] for event in events[1:]}, {b'old'} | {b'k%d' % i for i in range(20)})
+            client.get('SET', 'new', 1)
+            check_equal(read_all(client, token)[0], [(0, b'changed', b'new')])
+
+
+@suite.case('a data directory that was put back, or replaced, is CHANGESREWOUND')
+def _(run):
+    with Cluster(backends=1, partitions=1, linked=True, backend_options=ON) as cluster:
+        backend = cluster.backends[0]
+        with cluster.connect() as client:
+            client.get('SET', 'a', 1)
+        backend.stop()
+        shutil.copytree(backend.data, backend.data + '.old')
+        backend.start()
+        with cluster.connect() as client:
+            wait_for(lambda: client.get('SET', 'b', 1) == b'OK', 'a write')
+            token = changes(client, '$')[0]
+        for another in (False, True):  # as long as before, and longer
+            backend.stop()
+            shutil.rmtree(backend.data)
+            shutil.copytree(backend.data + '.old', backend.data)
+            backend.start()
+            with cluster.connect() as client:
+                for key in ('c', 'd', 'e', 'f', 'g')[:5 if another else 0]:
+                    wait_for(lambda key=key: client.get('SET', key, 1) == b'OK', 'a write')
+                wait_for(lambda: error_of(client, 'READ', token).startswith('CHANGES'), 'the shard to be there')
+                text = error_of(client, 'READ', token)
+                check(text.startswith("CHANGESREWOUND shard 'b0p0'"), text)
+        with cluster.connect() as client:
+            check_equal({event[2] for event in read_all(client, token, 'LOST', 'copy')[0][1:]},
+                        {b'a', b'c', b'd', b'e', b'f', b'g'})
+
+
+@suite.case('a shard that joins is read from its beginning; one that was removed is CHANGESLOST')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True, backend_options=ON) as cluster:
+        cluster.write_shards(['0-8191', '8192-16383', ''])
+        wait_settled(cluster, range(3))
+        with cluster.connect() as client:
+            token = changes(client, '$')[0]
+        parts = token.split(b',')
+        young = b','.join(parts[:3])  # as if the third shard had joined since
+        cluster.write_shards(['0-4095', '8192-16383', '4096-8191'])
+        wait_settled(cluster, range(3))
+        with cluster.connect() as client:
+            keys = {b'key:%d' % i for i in range(100)}
+            client.pipeline([['SET', key, 1] for key in keys])
+            check_equal({event[2] for event in read_all(client, young)[0]}, keys)
+            text = error_of(client, 'READ', token + b',gone=' + parts[1].split(b'=')[1])
+            check(text.startswith("CHANGESLOST shard 'gone' is not in the shard map any more"), text)
+
+
+# ---- the program of the documentation ------------------------------------------------------------------------------------
+
+
+def write_program(folder):
+    with open(os.path.join(ROOT, 'docs', 'change-stream.md'), encoding='utf-8') as file:
+        text = re.search(r'```python\n(.*?)```', file.read(), re.S).group(1)
+    path = os.path.join(folder, 'follow.py')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(text)
+    return path
+
+
+class Follower:
+    """The program, which is killed and started again."""
+
+    def __init__(self, folder, proxy, sink):
+        self.argv = [sys.executable, write_program(folder), str(proxy[1]), str(sink[1]), os.path.join(folder, 'token')]
+        self.child = None
+
+    def start(self):
+        self.child = subprocess.Popen(self.argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+
+    def keep_alive(self):
+        """A shard that is down ends the program with an exception."""
+        if self.child is None or self.child.poll() is not None:
+            self.start()
+
+
+def random_command(rng):
+    number = rng.randrange(60)
+    return rng.choice([
+        ['SET', 'string:%d' % number, rng.random()], ['APPEND', 'string:%d' % number, 'x' * rng.randrange(100)],
+        ['SETBIT', 'bits:%d' % number, rng.randrange(90000), 1], ['HSET', 'hash:%d' % number, rng.randrange(20), rng.random()],
+        ['HDEL', 'hash:%d' % number, rng.randrange(20)], ['LPUSH', 'list:%d' % number, rng.random()],
+        ['RPOP', 'list:%d' % number], ['SADD', 'set:%d' % number, rng.randrange(50)], ['SPOP', 'set:%d' % number],
+        ['ZADD', 'zset:%d' % number, rng.randrange(50), rng.randrange(20)], ['ZPOPMIN', 'zset:%d' % number],
+        ['XADD', 'stream:%d' % number, '*', 'f', rng.random()], ['XTRIM', 'stream:%d' % number, 'MAXLEN', 5],
+        ['DEL', rng.choice(['string', 'hash', 'list', 'set', 'zset', 'stream']) + ':%d' % number],
+        ['PEXPIRE', rng.choice(['string', 'hash', 'list']) + ':%d' % number, rng.randrange(1, 3000)],
+        ['EXPIRE', 'string:%d' % number, 100000], ['PERSIST', 'string:%d' % number],
+        ['RENAME', 'string:%d' % number, 'string:%d' % rng.randrange(60)],
+        ['MSET', 'string:%d' % number, 1, 'string:%d' % rng.randrange(60), 2]])
+
+
+class Load(threading.Thread):
+    def __init__(self, cluster, seed):
+        super().__init__(daemon=True)
+        self.cluster, self.rng, self.is_over, self.count = cluster, random.Random(seed), threading.Event(), 0
+
+    def run(self):
+        while not self.is_over.is_set():
+            try:
+                with self.cluster.connect() as client:
+                    while not self.is_over.is_set():
+                        client.get(*(['FLUSHALL'] if self.rng.random() < 0.0005 else random_command(self.rng)))
+                        self.count += 1
+            except (OSError, Closed):
+                pass
+
+
+READS = {b'string': ('GET',), b'hash': ('HGETALL',), b'list': ('LRANGE', 0, -1), b'set': ('SMEMBERS',),
+         b'zset': ('ZRANGE', 0, -1, 'WITHSCORES'), b'stream': ('XRANGE', '-', '+'), b'none': ('EXISTS',)}
+
+
+def content(client, key):
+    """Type, TTL and value of a key, in an order that does not depend on its encoding."""
+    kind = client.get('TYPE', key)
+    command, *rest = READS[kind]
+    value = client.get(command, key, *rest)
+    if kind == b'hash':
+        value = dict(zip(value[::2], value[1::2]))
+    return kind, client.get('PEXPIRETIME', key), sorted(value) if kind == b'set' else value
+
+
+def all_keys(client):
+    keys, cursor = set(), b'0'
+    while True:
+        cursor, page = client.get('SCAN', cursor, 'COUNT', 1000)
+        keys.update(page)
+        if cursor == b'0':
+            return keys
+
+
+def difference(cluster, sink):
+    """A key that is not equal; None: all are."""
+    from support.resp import Connection
+    with cluster.connect() as client, Connection(sink.address) as copy:
+        for key in all_keys(client) | all_keys(copy):
+            here, there = content(client, key), content(copy, key)
+            if here != there:
+                return key, here, there
+    return None
+
+
+def wait_equal(cluster, sink, follower):
+    last = [None]
+
+    def is_equal():
+        follower.keep_alive()
+        last[0] = difference(cluster, sink)
+        return last[0] is None
+    try:
+        wait_for(is_equal, 'every key to be equal', 2 * patience())
+    except Exception:
+        print('not equal: %r' % (last[0],))
+        raise
+
+
+@suite.case('the program of the documentation keeps a redis-server equal, through moves, kill -9 of everything and of itself')
+def _(run):
+    rng = random.Random(5)
+    folder = tempfile.mkdtemp(prefix='scree-follow-')
+    try:
+        with Oracle() as sink, Cluster(backends=3, partitions=1, linked=True, proxies=1, backend_options={
+                'store': {'change-log': '1gb', 'wal-limit': '1mb', 'memtable': '1mb'}}) as cluster:
+            follower = Follower(folder, cluster.proxies[0].address, sink.address)
+            loads = [Load(cluster, seed) for seed in (1, 2)]
+            for load in loads:
+                load.start()
+            kills = 0
+            for step in range(sized(25, long=1000)):
+                follower.keep_alive()
+                time.sleep(rng.random() * 0.5)
+                follower.kill()
+                kills += 1
+                if step % 4 == 1:
+                    cluster.write_shards(random_slots(rng, 3))
+                if step % 6 == 2:
+                    victim = rng.choice(cluster.backends + cluster.proxies)
+                    victim.kill9()
+                    victim.start()
+            for load in loads:
+                load.is_over.set()
+                load.join()
+            wait_settled(cluster, range(3))
+            wait_equal(cluster, sink, follower)
+            follower.kill()
+            run.note('%d commands, %d kills of the program' % (sum(load.count for load in loads), kills))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+suite.main()
