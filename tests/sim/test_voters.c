@@ -17,6 +17,9 @@
  * In some worlds the map changes while a copy is down, and one leads that the map of before did not name. The copy that was down, which still has
  * that map, must follow it.
  *
+ * In some worlds two copies are left: one that has all, its newest records in files only, and one that lacks these. The first one must give the
+ * files before it serves.
+ *
  * When faults end, a copy must serve within 20 election timeouts, whatever its members, logs and disks have become. A run with few --steps looks
  * at states early in the life of a group.
  *
@@ -86,6 +89,8 @@ enum {
     RECORDS_MAX = RECORDS_END + 200 + BEHIND,
     BEHIND_WORLDS = 4, /* one of so many */
     UNNAMED_WORLDS = 3,
+    FILES_WORLDS = 4,
+    TRIMMED = 20, /* records that one copy lacks, and no log has */
     FOLLOWED_US = 60 * SECOND_US,
     DISK_NAME_BYTES = 32,
 };
@@ -1121,6 +1126,48 @@ static void follow_unnamed(void)
     run_until_level();
 }
 
+/* ---- a copy that lacks what no log has --------------------------------------------------------- */
+
+/* What is applied is not in the log of the next process. */
+static void trim_log(const struct copy *copy)
+{
+    char error[200];
+    storage_applied(copy->of.storage, copy->committed);
+    CHECK(storage_flush(copy->of.storage, error, sizeof error) == OK);
+}
+
+static void run_until_committed(struct copy *first, const struct copy *other)
+{
+    uint64_t end = first->next + TRIMMED, term = first->role.term;
+    while (leads_in(first, term) && (first->committed < end - 1 || other->committed < end - 1)) {
+        if (first->next < end)
+            append_row(first, BYTES("z"));
+        turn();
+    }
+}
+
+/* Of the two copies that are left, only one has the newest records, and these in files only. It is elected, and its first record needs the other
+ * copy, which needs the files first. */
+static void give_before_serving(void)
+{
+    struct copy *first = leader(), *gone = another(first, NULL), *lacks = another(first, gone);
+    if (world.why[0])
+        return;
+    crash_copy(lacks);
+    lacks->start_us = UINT64_MAX;
+    run_until_committed(first, gone);
+    trim_log(first);
+    crash_copy(first);
+    crash_copy(gone);
+    gone->start_us = UINT64_MAX;
+    lacks->start_us = 0;
+    run_until_served();
+    gone->start_us = 0;
+    run_until_level();
+}
+
+/* ---- the end ----------------------------------------------------------------------------------- */
+
 /* Two of three are gone. The third one goes on alone, and they join it with empty disks when they are back. */
 static void force(void)
 {
@@ -1157,6 +1204,9 @@ static void run_world(struct sim_result *result)
     show();
     if (sim_random(UNNAMED_WORLDS) == 0)
         follow_unnamed();
+    show();
+    if (sim_random(FILES_WORLDS) == 0)
+        give_before_serving();
     show();
     force();
     show();
