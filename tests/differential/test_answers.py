@@ -360,6 +360,7 @@ MONITOR: test_proxy_admin
 MULTI: behaviours
 RESET: behaviours
 SAVE: test_save
+SCREE CHANGES: test_change_stream
 '''
 
 
