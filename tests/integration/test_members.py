@@ -1,10 +1,13 @@
 #!/usr/bin/python3
 """Members of a group of copies follow the shard map while clients write."""
 
+import contextlib
 import shutil
 
-from support.harness import Suite, check_equal, wait_for
+from support.copies import QUICK
+from support.harness import Suite, check, check_equal, wait_for
 from support.members import Members
+from support.resp import Closed, ReplyError
 
 suite = Suite(__doc__)
 
@@ -34,6 +37,36 @@ def _(run):
         members.backends[leaver].stop()
         members.wait_leader()
         members.wait_follows(sleeper)
+
+
+def reads(members, index):
+    """What a client reads of k at a copy: None if the copy serves without it."""
+    with contextlib.suppress(OSError, Closed), members.copy(index, timeout=QUICK) as connection:
+        return connection.get('GET', 'k')
+    return b'no answer'
+
+
+@suite.case('an empty disk never votes, and never wins: all copies stop, and the one at the first address has lost its disk')
+def _(run):
+    with Members() as members:
+        with members.leader() as client:
+            check_equal(client.get('SET', 'k', 'v'), b'OK')
+        members.wait_follows(*members.order[1:])
+        for backend in members.backends:
+            backend.kill9()
+        shutil.rmtree(members.backends[0].data)
+        for index in (0, 1):  # no majority: the empty disk is a new copy
+            members.backends[index].start()
+        for _ in range(3):
+            for index in (0, 1):
+                got = reads(members, index)
+                check(isinstance(got, ReplyError) or got == b'no answer', 'copy %d replies %r' % (index, got))
+        members.backends[2].start()
+        check(members.wait_leader() != 0, 'the empty disk has won')
+        with members.leader() as client:
+            check_equal(client.get('GET', 'k'), b'v')
+        members.wait_members(0, 1, 2)
+        members.wait_follows(*members.order[1:])
 
 
 if __name__ == '__main__':

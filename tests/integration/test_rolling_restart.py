@@ -164,6 +164,33 @@ def _(run):
             check(members.serves(1), 'the lead has returned')
 
 
+class OneFirst(Members):
+    """A shard that begins with one copy."""
+
+    def wait_linked(self):
+        self.wait_serves(0)
+
+
+@suite.case('a shard has one copy, then three, five, three and one, under redis-py without an error')
+def _(run):
+    options = {'backend': {'election-timeout': '3s'}}
+    with OneFirst(copies=1, proxies=1, proxy_options=PATIENT, backend_options=options) as members, Clients(members, 2) as clients:
+        one, two, three, four = [members.add() for _ in range(4)]
+        members.order = [0, one, two]
+        members.write_shards()
+        for index in (one, two):  # before the first copy is restarted, which waits for them
+            members.start_retrying(members.backends[index])
+        members.backends[0].stop()
+        members.backends[0].start()
+        for order in ([0, one, two], [0, one, two, three, four], [0, three, four], [0]):
+            members.change(order)
+            clients.wait_more()
+            for backend in members.backends:
+                if backend.alive() and backend.index not in order:
+                    backend.stop()
+            clients.wait_more()
+
+
 class Shards(TwoShards):
     """Two shards with three copies each, which vote."""
 
