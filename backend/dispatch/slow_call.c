@@ -4,6 +4,7 @@
 #include "backend/context/process.h"
 #include "backend/dispatch/suspend.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/session/command_stats.h"
 #include "backend/session/session.h"
 #include "backend/session/session_reply.h"
 #include "backend/storage/retry.h"
@@ -146,6 +147,7 @@ void slow_call_serve(struct call *call)
     struct call_budget aside;
     budget_measure(&partition->running.budget);
     struct partition_running kept = exchange_state(partition, &aside);
+    bool was_held = command_stats_pause(partition);
     out_init(call->reply.out);
     release_durable(partition);
     uint64_t cpu_us = clock_thread_us();
@@ -154,6 +156,7 @@ void slow_call_serve(struct call *call)
     *call->reply.out = replied;
     if (!aside.end && has_left(aside.call))
         aside.end = BUDGET_GONE;
+    command_stats_resume(partition, was_held);
     restore(partition, &kept, &aside);
 }
 

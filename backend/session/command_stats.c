@@ -195,6 +195,20 @@ void command_stats_hold(const struct call *call)
     stats_hold_errors(call->partition->metrics.stats);
 }
 
+bool command_stats_pause(struct partition *partition)
+{
+    bool was_held = partition->metrics.held_stats->is_held;
+    partition->metrics.held_stats->is_held = false;
+    partition->metrics.stats->errors_are_held = false;
+    return was_held;
+}
+
+void command_stats_resume(struct partition *partition, bool was_held)
+{
+    partition->metrics.held_stats->is_held = was_held;
+    partition->metrics.stats->errors_are_held = was_held;
+}
+
 bool command_stats_are_full(const struct partition *partition)
 {
     return partition->metrics.held_stats->count >= HELD_MAX ||

@@ -34,6 +34,10 @@ void command_stats_add(const struct call *call);
 void command_stats_refused(const struct call *call);
 /* From now on statistics and errors are held. `call` must stay valid until they are released or dropped. */
 void command_stats_hold(const struct call *call);
+/* Commands of other clients that run during a slow call are not held, but counted at once until command_stats_resume, which gets the
+ * reply of command_stats_pause. */
+bool command_stats_pause(struct partition *partition);
+void command_stats_resume(struct partition *partition, bool was_held);
 /* True when the held statistics have reached their limit and should be released. */
 bool command_stats_are_full(const struct partition *partition);
 void command_stats_release(struct partition *partition);

@@ -668,6 +668,27 @@ for kinds, error, what in ((SYNC_LOG, errno.EIO, 'fsync fails'), (WRITE_LOG, err
         fail_disk(run, kinds, error, 0)
 
 
+@suite.case('the slow log has commands that a slow transaction over shards has let in with their own arguments')
+def _(run):
+    paths = ['$[?($[?($[?(@.z==1)])])]'] * 2000  # minutes
+    with Linked({'transaction-timeout': '10m', 'lock-timeout': '10m', 'command-time-limit': '0'}) as cluster:
+        shard = cluster.shards[1]
+        check_equal(shard.get('JSON.SET', cluster.keys[1], '$', '[' + ','.join('{"a":%d}' % i for i in range(130)) + ']'), b'OK')
+        for option, number in (('busy-reply-threshold', '20'), ('slowlog-max-len', '10000'), ('slowlog-log-slower-than', '0')):
+            check_equal(shard.get('CONFIG', 'SET', option, number), b'OK')
+        with cluster.shard_connection(1) as other:
+            cluster.send_exec(['GET', cluster.keys[0]], ['JSON.GET', cluster.keys[1], *paths])
+            wait_for(lambda: other.get('SCREE', 'RUNNING'), 'the command to be slow')
+            for i in range(20):
+                check_error(other.get('SCREE', 'KILL', 'none-%d' % i, *(['x'] * i)), 'ERR')
+            slow = other.get('SCREE', 'RUNNING')[0]
+            check_equal(other.get('SCREE', 'KILL', slow[slow.index(b'id') + 1]), b'OK')
+            check_error(cluster.read_exec(2), 'ERR the command was ended by SCREE KILL')
+            logged = [entry[3] for entry in other.get('SLOWLOG', 'GET', '-1')]
+            check([b'SCREE', b'KILL', b'none-0'] in logged, logged)
+            check([b'SCREE', b'RUNNING'] in logged, logged)
+
+
 @suite.case('while a slow script runs at a participant, transactions reply BUSY and change nothing; they succeed when it has ended')
 def _(run):
     with Linked({'transaction-timeout': '10m', 'lock-timeout': '10m'}) as cluster:
