@@ -16,7 +16,8 @@ MB = 1 << 20
 SHARDS = 3
 LIMIT_MS = 500
 FEW = 200  # requests besides the examples; all of them with --long
-# Memory of one command, its effects, its request and its reply; what caches and write buffers take is bounded by [store] memory.
+# Memory of one command, its effects, its request and its reply, or replies that nobody reads; what caches and write buffers take is bounded by
+# [store] memory.
 BUDGET_MB = 64 + 4 * 16 + 2 * 16 + 64
 
 
@@ -196,7 +197,7 @@ def _(run):
                            'command-time-limit': '%dms' % LIMIT_MS}, 'store': {'memory': '64mb'}}
     tenants = {'greedy': {'token': 'greedy'}, 'modest': {'token': 'modest'}}
     with Cluster(backends=SHARDS, partitions=1, linked=True, namespaces=tenants, backend_options=options,
-                 proxy_options={'proxy': {'requirepass': 'main'}}) as cluster:
+                 proxy_options={'proxy': {'requirepass': 'main', 'client-output-limit': '64mb'}}) as cluster:
         cluster.wait_linked()
         with cluster.connect() as operator, cluster.connect() as modest:
             check(text(modest.get('AUTH', 'modest')) == text(operator.get('AUTH', 'main')) == b'OK', 'AUTH')
