@@ -11,6 +11,7 @@
 #include "shared/command/command.h"
 #include "shared/reply.h"
 
+struct attempt_aside;
 struct tally;
 struct borrow;
 struct lock_waiter;
@@ -41,9 +42,13 @@ struct call {
     struct arena *arena;
     uint64_t now_ms; /* wall clock, constant during the command (during a whole EXEC) */
     uint64_t now_us;
-    bool in_exec;    /* inside EXEC: the command must not block */
-    bool in_script;  /* called by a script; MONITOR shows that */
-    bool failed;     /* an error was replied through call_error*: effects are rolled back */
+    bool in_exec;   /* inside EXEC: the command must not block */
+    bool in_script; /* called by a script; MONITOR shows that */
+    bool failed;    /* an error was replied through call_error*: effects are rolled back */
+    /* a script over shards, which waits where it is when a key is missing (halt.h) */
+    bool may_halt;
+    bool has_halted;             /* it waits, and goes on later */
+    struct attempt_aside *aside; /* it has waited, and goes on; NULL: it begins */
     bool is_waiting; /* set by blocking_wait and reply_stream_search: the reply comes later */
     /* the key for which a blocking command runs again; NULL: the first run */
     const struct bytes *ready_key;

@@ -35,6 +35,7 @@ struct backup;
 struct change_events;
 struct blocking_set;
 struct call;
+struct halt;
 struct coordinator;
 struct due_rows;
 struct expiry;
@@ -101,6 +102,10 @@ struct script_hooks {
     /* the state of math.random in scripts of the session's namespace (suspend.c) */
     void (*save_random)(const struct session *session);
     void (*restore_random)(const struct session *session);
+    /* a script that has halted (halt.h) goes on, if its state is still there, or is dropped */
+    void (*go_on)(struct call *call);
+    bool (*may_go_on)(const struct halt *halt);
+    void (*drop_halt)(struct halt *halt);
     /* writes the text of a cached script; false: it is not cached */
     bool (*source)(const struct session *session, struct bytes sha, struct out *out);
     /* flags (script_flags.h) of the cached script, or of the function; 0: it is unknown */

@@ -17,15 +17,15 @@ void stats_free(struct stats *stats)
 {
     for (int i = 0; i < SLOWLOG_KINDS; i++)
         slowlog_reset(&stats->slowlogs[i], NULL);
-    free(stats->held);
+    free(stats->held.names);
     free(stats);
 }
 
 void stats_reset(struct stats *stats, const struct metrics *metrics)
 {
     struct stats fresh = {
-        .held = stats->held,
-        .held_cap = stats->held_cap,
+        .held.names = stats->held.names,
+        .held.cap = stats->held.cap,
         .sampled_ms = stats->sampled_ms,
         .before.lazyfreed = stats_metric(metrics, METRIC_BACKEND_LAZYFREED),
         .before.expired = stats_metric(metrics, METRIC_BACKEND_EXPIRED),
@@ -59,12 +59,12 @@ static void count_error(struct stats *stats, const char *name)
 
 static void hold_error(struct stats *stats, const char *name)
 {
-    if (stats->held_count == stats->held_cap) {
-        stats->held_cap = stats->held_cap ? stats->held_cap * 2 : 16;
-        stats->held = realloc(stats->held, stats->held_cap * sizeof *stats->held);
-        CHECK(stats->held);
+    if (stats->held.count == stats->held.cap) {
+        stats->held.cap = stats->held.cap ? stats->held.cap * 2 : 16;
+        stats->held.names = realloc(stats->held.names, stats->held.cap * sizeof *stats->held.names);
+        CHECK(stats->held.names);
     }
-    memcpy(stats->held[stats->held_count++], name, STATS_ERROR_NAME_MAX);
+    memcpy(stats->held.names[stats->held.count++], name, STATS_ERROR_NAME_MAX);
 }
 
 void stats_error(struct stats *stats, const char *text)
@@ -85,9 +85,9 @@ void stats_hold_errors(struct stats *stats)
 
 void stats_release_errors(struct stats *stats, bool is_good)
 {
-    for (uint32_t i = 0; is_good && i < stats->held_count; i++)
-        count_error(stats, stats->held[i]);
-    stats->held_count = 0;
+    for (uint32_t i = 0; is_good && i < stats->held.count; i++)
+        count_error(stats, stats->held.names[i]);
+    stats->held.count = 0;
     stats->errors_are_held = false;
 }
 

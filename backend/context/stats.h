@@ -48,14 +48,19 @@ struct stats_before {
     uint64_t misses;
 };
 
+/* Names of errors that are not counted yet. */
+struct held_errors {
+    char (*names)[STATS_ERROR_NAME_MAX];
+    uint32_t count;
+    uint32_t cap;
+};
+
 struct stats {
     struct command_stats commands[COMMAND_COUNT];
     struct error_stats errors[STATS_ERRORS_MAX];
     uint32_t errors_count;
     bool errors_are_held; /* `held` has errors of commands that may be rolled back */
-    char (*held)[STATS_ERROR_NAME_MAX];
-    uint32_t held_count;
-    uint32_t held_cap;
+    struct held_errors held;
     uint64_t errors_total;
     uint64_t commands_total;
     uint64_t connections_total;

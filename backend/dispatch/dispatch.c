@@ -79,6 +79,14 @@ static void refuse_effects(struct call *call)
     call_error(call, ERR_READONLY);
 }
 
+/* The script goes on when it has the key that it needs; what it did so far stays. */
+static void end_halted(struct call *call)
+{
+    call->partition->running.load_slot = LOAD_SLOT_NONE;
+    keyspace_end(call->partition);
+    arena_reset(call->arena);
+}
+
 /* Runs the handler. If it waits (call_retries), or the request will bounce, everything that it did is
  * rolled back. */
 static void run_handler(struct call *call)
@@ -90,7 +98,7 @@ static void run_handler(struct call *call)
     call->slot_rule = call->session->scope.slot_rule;
     call->slots = session_slots(call->session);
     attempt_savepoint(partition);
-    bool is_shown = monitor_wants(call) && !call->ready_key;
+    bool is_shown = monitor_wants(call) && !call->ready_key && !call->aside;
     /* shown before its script's commands */
     bool is_shown_first = is_shown && call->command->flags & CMD_SKIP_MONITOR;
     if (is_shown_first)
@@ -100,8 +108,15 @@ static void run_handler(struct call *call)
     uint64_t keys = limits_begin(call);
     command_at_hand = call->command;
     call->error_end = SIZE_MAX; /* a script's or filter's own error is written without call_error */
-    handlers[call->command->id](call);
+    if (call->aside && !call->in_script)
+        partition->running.script_hooks->go_on(call);
+    else
+        handlers[call->command->id](call);
     partition->watchers.messages->open--;
+    if (call->has_halted) {
+        end_halted(call);
+        return;
+    }
     if (partition->copies.is_closed)
         refuse_effects(call);
     if (call->failed && call->reply.out->bytes > call->error_end)
@@ -160,7 +175,9 @@ static bool run_warm(struct call *call)
     call_begins(call);
     run_handler(call);
     call->partition->running.was_slow = false;
-    if (call->partition->running.budget.is_measured)
+    if (call->has_halted)
+        suspend_halt(call, &mark);
+    else if (call->partition->running.budget.is_measured)
         limits_note_written(call);
     call_ends(call->partition);
     out_limit(call->reply.out, 0);
@@ -325,9 +342,17 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     if (call.command->flags & CMD_WRITE)
         *nested->wrote = true;
     uint32_t messages = script->partition->watchers.messages->count;
+    struct attempt attempt;
+    if (script->may_halt)
+        attempt_begin(&attempt, &call);
     call_limit_reply(&call);
     run_handler(&call);
     out_limit(nested->out, 0);
+    if (script->may_halt && call_retries(&call)) {
+        attempt_undo(&attempt, &call);
+        script->partition->running.started_us = started_us;
+        return NULL;
+    }
     tracking_remember_script(script, call.command);
     if (!call.failed) /* a script that fails keeps the effects and messages of its commands */
         push_messages_keep(script->partition->watchers.messages, messages);

@@ -181,7 +181,7 @@ bool suspend_ready(struct call *call)
         return false;
     }
     if (!partition->reader || !reader_has_missed(partition->reader) ||
-        session->pending.suspend_tries >= SUSPEND_TRIES)
+        session->pending.suspend_tries >= SUSPEND_TRIES || coordinator_has_halted(session))
         return true;
     if (command->traits & TRAIT_RUNS_QUEUE)
         prefetch_queue(session);
@@ -213,6 +213,31 @@ void suspend_forget_locks(struct session *session)
     session->pending.lock_waiter = NULL;
 }
 
+static void begin_across(struct call *call)
+{
+    call->tally = &call->borrow->tally;
+    call->aside = coordinator_take_aside(call);
+    call->session->pending.retry.undoes = false;
+    if (!call->aside)
+        borrow_begin(call->borrow);
+}
+
+static void begin_attempt(struct call *call, struct attempt *attempt)
+{
+    bool is_used = borrow_is_used(call->borrow);
+    call->may_halt =
+        is_used && call->command->flags & CMD_SCRIPT && !borrow_uses_all_keys(call->borrow);
+    if (call->aside) {
+        attempt_enter(attempt, call, call->aside, borrow_view(call->borrow));
+        return;
+    }
+    attempt_begin(attempt, call);
+    if (runs_others(call->command) || is_used)
+        attempt_group(attempt, call, is_used ? borrow_view(call->borrow) : NULL);
+    if (is_used)
+        borrow_count_elsewhere(call->borrow, call->partition);
+}
+
 void suspend_begin(struct call *call, struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
@@ -224,20 +249,14 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     limits_attempt(call);
     bool may_retry = may_wait && may_roll_back(call);
     call->borrow = is_across && may_retry ? coordinator_borrow(call) : NULL;
-    if (call->borrow) {
-        call->tally = &call->borrow->tally;
-        borrow_begin(call->borrow);
-    } else if (may_retry)
+    if (call->borrow)
+        begin_across(call);
+    else if (may_retry)
         call->waiter = queue_by_age(call);
     mark->is_set = is_nonblocking || may_retry;
     if (!mark->is_set)
         return;
-    attempt_begin(&mark->attempt, call);
-    bool is_used = borrow_is_used(call->borrow);
-    if (runs_others(call->command) || is_used)
-        attempt_group(&mark->attempt, call, is_used ? borrow_view(call->borrow) : NULL);
-    if (is_used)
-        borrow_count_elsewhere(call->borrow, partition);
+    begin_attempt(call, &mark->attempt);
     overlay_nonblocking_begin(partition->overlay, &call->session->pending.retry);
     if (!is_nonblocking)
         overlay_nonblocking_end(partition->overlay);
@@ -296,13 +315,51 @@ static void reply_refusal(struct call *call)
     }
 }
 
+void suspend_halt(struct call *call, const struct suspend_mark *mark)
+{
+    attempt_leave(&mark->attempt, call, call->aside);
+}
+
+/* The script goes on when the key that it needs is here. */
+static void wait_halted(struct call *call)
+{
+    struct session *session = call->session;
+    overlay_nonblocking_begin(call->partition->overlay, NULL);
+    coordinator_set_aside(call, call->aside);
+    if (!call->aside->is_again)
+        session->pending.suspend_tries = session->pending.retry.ranges = 0;
+    coordinator_fetch(call);
+    arena_reset(&call->partition->running.arena);
+    wait_for_rows(session);
+}
+
+static bool call_waits(const struct session *session)
+{
+    return session->pending.retry.pending || session->pending.retry.refusal;
+}
+
+/* The attempt has ended, and its waits are only a part of what it did. */
+static void end_aside(struct call *call, const struct suspend_mark *mark, bool is_good)
+{
+    if (is_good)
+        attempt_join(&mark->attempt, call);
+    attempt_aside_free(call->aside, call->partition);
+    call->aside = NULL;
+}
+
 bool suspend_end(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
     struct session *session = call->session;
     if (!mark->is_set)
         return false;
+    if (call->has_halted) {
+        wait_halted(call);
+        return true;
+    }
     overlay_nonblocking_begin(partition->overlay, NULL);
+    if (call->aside)
+        end_aside(call, mark, !call_waits(session));
     if (session->pending.retry.refusal) {
         attempt_undo(&mark->attempt, call);
         reply_refusal(call);

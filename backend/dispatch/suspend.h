@@ -18,7 +18,8 @@
  * that needs a row requests it, then the effects and statistics of all commands are rolled back, and the queue is kept.
  *
  * A command that may borrow keys of other shards (coordinator.h) is suspended in the same way when it needs one, also when
- * its reads of local rows block. Its last attempt is rolled back too, after its effects were collected.
+ * its reads of local rows block. Its last attempt is rolled back too, after its effects were collected. A script that has borrowed a key
+ * before is not rolled back: it waits in the middle of its code (halt.h), with its attempt set aside (attempt.h).
  *
  * A script is rolled back too: the first of its commands that needs a row ends the run with an error that Lua code cannot
  * catch, and the script begins again when the row is in memory. Random state, messages and the database are restored;
@@ -42,6 +43,8 @@ struct suspend_mark {
 bool suspend_ready(struct call *call);
 /* Called before the handler. */
 void suspend_begin(struct call *call, struct suspend_mark *mark);
+/* Called after the handler of a script that has halted, before the call ends. */
+void suspend_halt(struct call *call, const struct suspend_mark *mark);
 /* Called after the handler. True: the command was rolled back, and its session is suspended. */
 bool suspend_end(struct call *call, const struct suspend_mark *mark);
 

@@ -64,6 +64,11 @@ static inline bool borrow_is_used(const struct borrow *borrow)
     return borrow && (borrow->keys || borrow->spaces);
 }
 
+/* Are keys of a database needed, or here, all of them (borrow_all.h)? */
+static inline bool borrow_uses_all_keys(const struct borrow *borrow)
+{
+    return borrow->spaces;
+}
 /* An attempt begins. */
 void borrow_begin(struct borrow *borrow);
 /* A script got this reply (RESP) to a command, or these arguments: keys that it needs later may have names of the list. */

@@ -13,6 +13,7 @@ void slot_wait(struct partition *partition, struct retry *retry)
 {
     if (list_empty(&partition->shards.waits.slots))
         partition->shards.waits.slots_ms = loop_mono_ms(partition->loop);
+    retry->undoes = true;
     retry_wait(retry, &partition->shards.waits.slots);
 }
 

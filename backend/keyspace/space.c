@@ -303,6 +303,38 @@ void space_attempt_end(struct space_set *set, bool is_good)
     set->changes = set->marks.attempt;
 }
 
+static void add_to_sums(struct space_sums *sums, struct space *space, int64_t keys)
+{
+    uint32_t i = 0;
+    while (i < sums->count && sums->items[i].space != space)
+        i++;
+    if (i == sums->count) {
+        sums->items = realloc(sums->items, ++sums->count * sizeof *sums->items);
+        CHECK(sums->items);
+        sums->items[i] = (struct space_sum){.space = space};
+    }
+    sums->items[i].keys += keys;
+}
+
+void space_attempt_leave(struct space_set *set, struct space_sums *sums)
+{
+    sums->count = 0; /* the log has them, since space_count_sums */
+    for (size_t i = 0; i < set->undo.count; i++) {
+        const struct undo *undo = &set->undo.items[i];
+        struct space *space = undo->counter ? &undo->counter->holder->space : undo->space;
+        CHECK(space); /* no script over shards may swap databases */
+        if (undo->keys)
+            add_to_sums(sums, space, undo->keys);
+    }
+    space_attempt_end(set, false);
+}
+
+void space_count_sums(struct space_set *set, const struct space_sums *sums)
+{
+    for (uint32_t i = 0; i < sums->count; i++)
+        space_count_elsewhere(set, sums->items[i].space, sums->items[i].keys);
+}
+
 void space_script_begin(struct space_set *set)
 {
     set->script.is_on = true;

@@ -130,6 +130,18 @@ void space_rollback(struct space_set *set);
 /* Follow overlay_attempt_begin / overlay_attempt_end. */
 void space_attempt_begin(struct space_set *set);
 void space_attempt_end(struct space_set *set, bool is_good);
+/* The keys that an attempt has created, in its waits: by space, a few. */
+struct space_sums {
+    struct space_sum {
+        struct space *space;
+        int64_t keys;
+    } * items;
+    uint32_t count;
+};
+/* The attempt leaves its view (overlay_view_leave): its changes are rolled back, and *sums says what they were. */
+void space_attempt_leave(struct space_set *set, struct space_sums *sums);
+/* The attempt goes on: what it changed before counts as keys elsewhere (space_count_elsewhere). */
+void space_count_sums(struct space_set *set, const struct space_sums *sums);
 /* Follow overlay_script_begin / overlay_script_end. */
 void space_script_begin(struct space_set *set);
 void space_script_end(struct space_set *set, bool is_good);

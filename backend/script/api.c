@@ -4,7 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/dispatch/dispatch.h"
 #include "backend/keyspace/borrow.h"
-#include "backend/script/vm.h"
+#include "backend/script/halt.h"
 #include "backend/session/session.h"
 #include "shared/acl/acl.h"
 #include "shared/digest.h"
@@ -23,11 +23,6 @@ static int raise(lua_State *lua, const char *text)
 }
 
 /* ---- redis.call, redis.pcall ---- */
-
-struct arguments {
-    struct bytes *argv; /* in a userdatum on the Lua stack */
-    uint32_t argc;
-};
 
 /* Reads the Lua arguments; numbers become text, which is stored after argv. Returns NULL, or the text of an error. */
 static const char *read_arguments(lua_State *lua, struct arguments *arguments)
@@ -52,22 +47,21 @@ static const char *read_arguments(lua_State *lua, struct arguments *arguments)
     return NULL;
 }
 
-static const char *call_command(lua_State *lua)
+static void push_refusal(lua_State *lua, const char *text)
 {
-    struct script_vm *vm = vm_of(lua);
-    struct script_run *run = vm->scripts->set->running;
-    struct arguments arguments;
-    if (!run)
-        return "ERR redis.call/pcall can only be called inside a script invocation";
-    const char *refused = read_arguments(lua, &arguments);
-    if (refused)
-        return refused;
-    run_check(lua);
-    struct out *out = &vm->scripts->set->reply;
+    convert_push_error(lua, text, strlen(text));
+    lua_pushboolean(lua, 1);
+    lua_setfield(lua, -2, "ignore_error_stats_update");
+}
+
+/* Runs the command; its reply is in set->reply. Returns NULL, or the reason of its refusal. */
+static const char *dispatch_command(struct script_run *run, const struct arguments *arguments)
+{
+    struct out *out = &run->vm->scripts->set->reply;
     out_clear(out);
     const struct nested nested = {
-        .argv = arguments.argv,
-        .argc = arguments.argc,
+        .argv = arguments->argv,
+        .argc = arguments->argc,
         .resp = run->resp,
         .read_only = run->read_only,
         .out = out,
@@ -75,15 +69,13 @@ static const char *call_command(lua_State *lua)
         .wrote = &run->wrote,
         .slot = run->may_cross_slots ? NULL : &run->slot,
     };
-    refused = dispatch_nested(run->call, &nested);
-    if (refused)
-        return refused;
-    run->is_retried = call_retries(run->call);
-    if (budget_ends_call(&run->call->partition->running.budget) && run->end == SCRIPT_GOES_ON &&
-        !run->is_retried)
-        run->end = SCRIPT_OVER;
-    if (run_is_over(lua))
-        (void)run_break(lua);
+    return dispatch_nested(run->call, &nested);
+}
+
+/* Replaces the stack by the reply. */
+static void push_reply(lua_State *lua, struct script_run *run)
+{
+    struct out *out = &run->vm->scripts->set->reply;
     lua_settop(lua, 0); /* thousands of arguments leave no room for the reply */
     size_t len = out->bytes;
     char *frame = lua_newuserdata(lua, len + 1);
@@ -92,27 +84,52 @@ static const char *call_command(lua_State *lua)
     if (run->call->borrow)
         borrow_note_reply(run->call->borrow, (struct bytes){frame, len});
     convert_to_lua(lua, (struct bytes){frame, len});
-    return NULL;
 }
 
-static void push_refusal(lua_State *lua, const char *text)
+bool api_command(lua_State *lua, struct script_run *run, const struct arguments *arguments)
 {
-    convert_push_error(lua, text, strlen(text));
-    lua_pushboolean(lua, 1);
-    lua_setfield(lua, -2, "ignore_error_stats_update");
+    run_check(lua);
+    const char *refused = dispatch_command(run, arguments);
+    if (refused) {
+        push_refusal(lua, refused);
+        return true;
+    }
+    run->is_retried = call_retries(run->call);
+    if (run->is_retried && halt_may(run, lua))
+        return false;
+    if (budget_ends_call(&run->call->partition->running.budget) && run->end == SCRIPT_GOES_ON &&
+        !run->is_retried)
+        run->end = SCRIPT_OVER;
+    if (run_is_over(lua))
+        (void)run_break(lua);
+    push_reply(lua, run);
+    return true;
+}
+
+/* The run of redis.call or redis.pcall, whose words are read. NULL: an error was pushed instead. */
+static struct script_run *begin_command(lua_State *lua, struct arguments *arguments)
+{
+    struct script_run *run = vm_of(lua)->scripts->set->running;
+    const char *refused = run ? read_arguments(lua, arguments)
+                              : "ERR redis.call/pcall can only be called inside a script "
+                                "invocation";
+    if (!refused)
+        return run;
+    push_refusal(lua, refused);
+    return NULL;
 }
 
 static int redis_pcall(lua_State *lua)
 {
-    const char *refused = call_command(lua);
-    if (refused)
-        push_refusal(lua, refused);
+    struct arguments arguments;
+    struct script_run *run = begin_command(lua, &arguments);
+    if (run && !api_command(lua, run, &arguments))
+        return halt_here(lua, run, &arguments, false);
     return 1;
 }
 
-static int redis_call(lua_State *lua)
+int api_raise(lua_State *lua)
 {
-    (void)redis_pcall(lua);
     if (lua_istable(lua, -1)) {
         lua_getfield(lua, -1, "err");
         bool failed = !lua_isnil(lua, -1);
@@ -121,6 +138,15 @@ static int redis_call(lua_State *lua)
             return lua_error(lua);
     }
     return 1;
+}
+
+static int redis_call(lua_State *lua)
+{
+    struct arguments arguments;
+    struct script_run *run = begin_command(lua, &arguments);
+    if (run && !api_command(lua, run, &arguments))
+        return halt_here(lua, run, &arguments, true);
+    return api_raise(lua);
 }
 
 /* ---- other functions ---- */

@@ -11,7 +11,8 @@
 #include "backend/dispatch/cluster_gate.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/space.h"
-#include "backend/script/vm.h"
+#include "backend/script/halt.h"
+#include "backend/session/attempt.h"
 #include "backend/session/push_message.h"
 #include "backend/session/session.h"
 #include "shared/clock.h"
@@ -30,8 +31,7 @@ static void push_list(lua_State *lua, const struct bytes *items, uint32_t count)
     }
 }
 
-/* Pushes the function and its arguments; returns the number of arguments. */
-static int push_function(lua_State *lua, const struct run_start *start)
+int run_push_function(lua_State *lua, const struct run_start *start)
 {
     const struct call *call = start->run->call;
     const struct bytes *items = call->argv + 3;
@@ -89,8 +89,16 @@ static bool is_error_counted(lua_State *lua)
     return is;
 }
 
-/* Replies the value at the top, or an error when the reply is longer than reply-limit. */
-static void reply_result(lua_State *lua, struct script_run *run)
+void run_reply_error(lua_State *lua, struct script_run *run)
+{
+    if (is_error_counted(lua))
+        call_error_again(run->call, describe_error(lua, run));
+    else
+        call_error_text(run->call, describe_error(lua, run));
+}
+
+/* An error when the reply is longer than reply-limit. */
+void run_reply_result(lua_State *lua, struct script_run *run)
 {
     struct call *call = run->call;
     convert_to_reply(lua, run);
@@ -107,28 +115,24 @@ static int run_protected(lua_State *lua)
     struct script_run *run = start->run;
     lua_settop(lua, 0);
     lua_rawgeti(lua, LUA_REGISTRYINDEX, run->vm->handler_ref);
-    int argc = push_function(lua, start);
-    int err = lua_pcall(lua, argc, 1, 1);
-    if (err && is_error_counted(lua))
-        call_error_again(run->call, describe_error(lua, run));
-    else if (err)
-        call_error_text(run->call, describe_error(lua, run));
+    int argc = run_push_function(lua, start);
+    if (lua_pcall(lua, argc, 1, 1))
+        run_reply_error(lua, run);
     else
-        reply_result(lua, run);
+        run_reply_result(lua, run);
     return 0;
 }
 
-static void begin_run(struct script_run *run)
+/* It begins, or goes on. */
+static void begin_part(struct script_run *run)
 {
     struct partition *partition = run->call->partition;
-    const struct config_snapshot *settings = partition->snapshot;
-    uint64_t slow_ms = (uint64_t)settings->busy_reply_ms;
-    run->resp = 2;
-    run->slot = cluster_slot(run->call);
+    uint64_t slow_ms = (uint64_t)partition->snapshot->busy_reply_ms;
     run->started_us = clock_mono_us();
     run->slow_us = slow_ms < MS_MAX ? run->started_us + slow_ms * 1000 : UINT64_MAX;
     if (partition->running.was_slow)
         run->slow_us = run->started_us; /* others get BUSY at once */
+    run->is_slow = run->is_retried = false;
     run->messages = partition->watchers.messages->count;
     overlay_script_begin(partition->overlay);
     space_script_begin(partition->spaces);
@@ -136,20 +140,31 @@ static void begin_run(struct script_run *run)
     partition->running.busy_error = scripts_busy_text(run->vm->scripts->set);
 }
 
-/* Keeps the effects of the script's commands, even if its code failed. Only a script that was ended early (script_end)
- * is rolled back. */
-static void keep_or_roll_back(struct script_run *run)
+static void begin_run(struct script_run *run)
 {
-    struct call *call = run->call;
-    struct partition *partition = call->partition;
-    bool is_good = run->end == SCRIPT_GOES_ON;
+    run->resp = 2;
+    run->slot = cluster_slot(run->call);
+    begin_part(run);
+    if (run->call->may_halt)
+        halt_new(run);
+}
+
+static void end_part(struct script_run *run, bool is_good)
+{
+    struct partition *partition = run->call->partition;
     run->vm->scripts->set->running = NULL;
     partition->running.busy_error = NULL;
     overlay_script_end(partition->overlay, is_good);
     space_script_end(partition->spaces, is_good);
-    if (is_good)
-        return;
-    push_messages_roll_back(partition->watchers.messages, run->messages);
+}
+
+/* The script was ended early (script_end). */
+static void undo_run(struct script_run *run)
+{
+    struct call *call = run->call;
+    push_messages_roll_back(call->partition->watchers.messages, run->messages);
+    if (call->aside)
+        attempt_forget_effects(call);
     log_event(LOG_WARN, "script_ended", "name=%s ms=%llu wrote=%s reason=\"%s\"", run->name,
               (unsigned long long)((clock_mono_us() - run->started_us) / 1000),
               run->wrote ? "yes" : "no", run_end_text(run));
@@ -157,6 +172,15 @@ static void keep_or_roll_back(struct script_run *run)
         call_error_text(call, run_end_text(run));
     if (run->end == SCRIPT_STOPPED)
         session_end(call->session); /* no further requests of this client are run */
+}
+
+/* Keeps the effects of the script's commands, even if its code failed. */
+static void keep_or_roll_back(struct script_run *run)
+{
+    bool is_good = run->end == SCRIPT_GOES_ON;
+    end_part(run, is_good);
+    if (!is_good)
+        undo_run(run);
 }
 
 bool script_may_begin(struct call *call, uint32_t flags)
@@ -167,13 +191,52 @@ bool script_may_begin(struct call *call, uint32_t flags)
     return false;
 }
 
-void run_script(const struct run_start *start)
+/* Runs the code until it ends or halts. */
+static void run_part(const struct run_start *start)
 {
     char error[256];
     struct script_run *run = start->run;
     struct script_vm *vm = run->vm;
+    bool is_done =
+        vm_protect(vm, run->halt ? halt_run : run_protected, (void *)start, error, sizeof error);
+    if (!is_done)
+        call_error_text(run->call, run->end == SCRIPT_GOES_ON ? error : run_end_text(run));
+    lua_settop(vm->lua, 0);
+    scratch_trim(vm);
+    if (is_done && halt_stands(run)) {
+        end_part(run, true);
+        halt_leave(run);
+    } else {
+        keep_or_roll_back(run);
+        if (run->halt)
+            halt_end(run);
+    }
+    halts_sweep(vm);
+    scripts_make_room(vm->scripts, vm->kind);
+    out_clear(&vm->scripts->set->reply);
+}
+
+/* One that has halted goes on in the database that it has selected (attempt.h). */
+static void restore_database(const struct script_run *run)
+{
     struct session *session = run->call->session;
-    uint8_t db = session->scope.db;
+    if (!run->call->has_halted && session->scope.db != run->db)
+        session_select(session, run->db);
+}
+
+void run_go_on(struct script_run *run)
+{
+    begin_part(run);
+    attempt_go_on(run->call);
+    run_part(&(struct run_start){.run = run});
+    restore_database(run);
+}
+
+void run_script(const struct run_start *start)
+{
+    struct script_run *run = start->run;
+    struct session *session = run->call->session;
+    run->db = session->scope.db;
     if (call_retries(run->call)) { /* its EXEC is rolled back */
         run->call->failed = true;
         return;
@@ -181,15 +244,8 @@ void run_script(const struct run_start *start)
     if (run->call->borrow)
         borrow_note_words(run->call->borrow, run->call->argv + 3 + start->keys,
                           run->call->argc - 3 - start->keys);
-    cjson_reset(vm);
+    cjson_reset(run->vm);
     begin_run(run);
-    if (!vm_protect(vm, run_protected, (void *)start, error, sizeof error))
-        call_error_text(run->call, run->end == SCRIPT_GOES_ON ? error : run_end_text(run));
-    lua_settop(vm->lua, 0);
-    scratch_trim(vm);
-    keep_or_roll_back(run);
-    scripts_make_room(vm->scripts, vm->kind);
-    out_clear(&vm->scripts->set->reply);
-    if (session->scope.db != db)
-        session_select(session, db);
+    run_part(start);
+    restore_database(run);
 }

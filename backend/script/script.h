@@ -36,7 +36,8 @@ enum script_end {
 struct script_run {
     struct script_vm *vm;
     struct call *call;
-    const char *name; /* a SHA-1 or a function's name */
+    struct halt *halt; /* its own Lua stack, on which it can wait (halt.h); NULL: the state's */
+    const char *name;  /* a SHA-1 or a function's name */
     bool is_function;
     bool read_only;
     bool allow_oom; /* it declares allow-oom: its commands may exceed maxmemory */
@@ -48,6 +49,7 @@ struct script_run {
                             script is rolled back and runs again */
     uint8_t end;         /* enum script_end */
     uint8_t resp;        /* protocol chosen by redis.setresp */
+    uint8_t db;          /* of the session, when it began */
     uint64_t started_us; /* monotonic */
     uint64_t slow_us;    /* monotonic: when the run becomes slow */
     uint64_t polled_us;  /* monotonic: other sessions were last served */

@@ -2,7 +2,7 @@
  * script_hooks.c - what the rooms below ask about scripts (struct script_hooks).
  */
 #include "backend/context/partition.h"
-#include "backend/script/vm.h"
+#include "backend/script/halt.h"
 #include "backend/session/session.h"
 
 static void save_random(const struct session *session)
@@ -41,6 +41,9 @@ static uint32_t flags_of_function(const struct session *session, struct bytes na
 
 const struct script_hooks script_hooks = {.save_random = save_random,
                                           .restore_random = restore_random,
+                                          .go_on = halt_go_on,
+                                          .may_go_on = halt_may_go_on,
+                                          .drop_halt = halt_drop,
                                           .source = source_of,
                                           .script_flags = flags_of_script,
                                           .function_flags = flags_of_function};

@@ -5,6 +5,7 @@
 
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/script/halt.h"
 #include "backend/script/script.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -166,6 +167,7 @@ void vm_hook(struct script_vm *vm)
 
 void vm_free(struct script_vm *vm)
 {
+    halts_forget(vm);
     lua_close(vm->lua);
     vm_count(vm, -(ptrdiff_t)vm->scratch.cap);
     free(vm->scratch.data);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "backend/script/script.h"
+#include "shared/list.h"
 #include "shared/out.h"
 
 #include <lauxlib.h>
@@ -22,6 +23,7 @@ struct cjson_settings;
 
 struct script_vm {
     lua_State *lua;
+    struct list halts; /* scripts with a stack of their own (halt.h) */
     struct scripts *scripts;
     size_t used;
     size_t max;
@@ -83,6 +85,8 @@ struct script_set {
 
 /* script_hooks.c */
 extern const struct script_hooks script_hooks;
+/* Adds the place of the error to the value at the top, the only one: that of level `level` of this stack. */
+void vm_place_error(lua_State *lua, lua_State *of, int level);
 /* vm_new.c */
 struct script_vm *vm_new(struct scripts *scripts, size_t max, enum script_kind kind);
 void vm_free(struct script_vm *vm);
@@ -118,6 +122,16 @@ void pattern_install(lua_State *lua);
 void tables_install(lua_State *lua);
 /* Puts the functions of `redis` into the table at the top. */
 void api_install(struct script_vm *vm);
+/* The words of a command. */
+struct arguments {
+    struct bytes *argv; /* in a userdatum on the Lua stack */
+    uint32_t argc;
+};
+/* Empties the stack, runs a command, and pushes its reply or the refusal. False: the command waits, and the script may halt; the stack has
+ * the words still. */
+bool api_command(lua_State *lua, struct script_run *run, const struct arguments *arguments);
+/* As redis.call ends: raises the value at the top if it is an error, else returns it. */
+int api_raise(lua_State *lua);
 /* Adds the part of the API that scripts of EVAL have and functions do not. */
 void api_install_eval(lua_State *lua);
 /* Switches between the globals of running functions and those of a library that is being loaded. */
@@ -147,6 +161,13 @@ struct run_start {
 bool script_may_begin(struct call *call, uint32_t flags);
 /* Runs the script or function and replies its result. */
 void run_script(const struct run_start *start);
+/* Goes on with a run that has halted. */
+void run_go_on(struct script_run *run);
+/* Pushes the function and its arguments; returns the number of arguments. */
+int run_push_function(lua_State *lua, const struct run_start *start);
+/* Reply the result, or the error, at the top. */
+void run_reply_result(lua_State *lua, struct script_run *run);
+void run_reply_error(lua_State *lua, struct script_run *run);
 /* Code that runs from now on, to compile a script or to load a library, may use so much CPU time, and no more than the running call may
  * use (budget.h). While the call is slow, others are served. */
 void vm_load_begin(struct script_vm *vm, uint64_t limit_us);

@@ -10,26 +10,7 @@
 /* The error handler: adds the position at which the error was raised. */
 static int on_error(lua_State *lua)
 {
-    lua_Debug where;
-    bool known = lua_getstack(lua, 1, &where) && lua_getinfo(lua, "Sl", &where);
-    if (known && strcmp(where.what, "C") == 0)
-        known = lua_getstack(lua, 2, &where) && lua_getinfo(lua, "Sl", &where);
-    lua_settop(lua, 1);
-    if (!lua_istable(lua, 1)) {
-        lua_newtable(lua);
-        const char *text = lua_tostring(lua, 1);
-        lua_pushfstring(lua, "ERR %s", text ? text : luaL_typename(lua, 1));
-        lua_setfield(lua, -2, "err");
-        lua_replace(lua, 1);
-    }
-    if (known && !sandbox_is_readonly(lua, 1)) {
-        lua_pushliteral(lua, "source");
-        lua_pushstring(lua, where.source);
-        lua_rawset(lua, 1);
-        lua_pushliteral(lua, "line");
-        lua_pushinteger(lua, where.currentline);
-        lua_rawset(lua, 1);
-    }
+    vm_place_error(lua, lua, 1);
     return 1;
 }
 
@@ -110,6 +91,8 @@ static int build_state(lua_State *lua)
     struct script_vm *vm = vm_of(lua);
     bool is_eval = vm->kind == SCRIPT_EVAL;
     lua_settop(lua, 0);
+    lua_pushboolean(lua, 1);
+    luaL_unref(lua, LUA_REGISTRYINDEX, luaL_ref(lua, LUA_REGISTRYINDEX)); /* halts_sweep */
     open_libraries(lua);
     lua_pushcfunction(lua, on_error);
     lua_pushvalue(lua, -1);
@@ -137,6 +120,7 @@ struct script_vm *vm_new(struct scripts *scripts, size_t max, enum script_kind k
     vm->scripts = scripts;
     vm->max = max;
     vm->kind = kind;
+    list_init(&vm->halts);
     vm->lua = lua_newstate(vm_allocate, vm);
     CHECK(vm->lua);
     vm_hook(vm);

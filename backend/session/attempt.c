@@ -22,7 +22,7 @@ enum { COUNTED = sizeof counted / sizeof counted[0] };
 void attempt_begin(struct attempt *attempt, const struct call *call)
 {
     const struct partition *partition = call->partition;
-    _Static_assert(COUNTED == sizeof attempt->counts / sizeof attempt->counts[0], "one for each");
+    _Static_assert((int)COUNTED == ATTEMPT_COUNTS, "one for each");
     attempt->is_group = false;
     attempt->db = call->session->scope.db;
     attempt->messages = partition->watchers.messages->count;
@@ -64,6 +64,20 @@ static void restore_counted(const struct attempt *attempt, const struct partitio
 {
     for (int i = 0; i < COUNTED; i++)
         metric_set(partition->metrics.process, counted[i], attempt->counts[i]);
+}
+
+void attempt_take_counts(const struct attempt *attempt, const struct partition *partition,
+                         uint64_t counts[ATTEMPT_COUNTS])
+{
+    for (int i = 0; i < COUNTED; i++)
+        counts[i] = stats_metric(partition->metrics.process, counted[i]) - attempt->counts[i];
+    restore_counted(attempt, partition);
+}
+
+void attempt_add_counts(const struct partition *partition, const uint64_t counts[ATTEMPT_COUNTS])
+{
+    for (int i = 0; i < COUNTED; i++)
+        metric_add(partition->metrics.process, counted[i], counts[i]);
 }
 
 void attempt_count(const struct attempt *attempt, struct partition *partition, bool is_counted)

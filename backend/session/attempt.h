@@ -8,6 +8,10 @@
  *                  └─ attempt_group ► EXEC or a script: commands with savepoints ─┼─► attempt_keep
  *                                                                                 └─► attempt_undo
  *
+ * A script over shards that waits for a key (halt.h) sets its attempt aside, so that other commands run:
+ *
+ *   attempt_begin, attempt_group ─► commands ─► attempt_leave ─► others ─► attempt_enter, attempt_go_on ─► commands ─► attempt_join
+ *
  *                                                  savepoint   attempt_undo
  *   effects (overlay.h), counters of keys (space.h)    ×            ×
  *   messages (push_message.h)                                       ×
@@ -20,17 +24,41 @@
 
 #include "backend/context/partition.h"
 #include "backend/keyspace/space.h"
+#include "backend/session/command_stats.h"
+#include "backend/session/push_message.h"
 #include "backend/storage/overlay.h"
 
 struct call;
+struct halt;
 struct view;
+
+enum { ATTEMPT_COUNTS = 7 };
 
 struct attempt {
     bool is_group; /* EXEC or a script: several commands are undone as one */
     uint8_t db;    /* the session's */
     uint32_t messages;
     uint64_t random_state[4];
-    uint64_t counts[7]; /* of metrics */
+    uint64_t counts[ATTEMPT_COUNTS]; /* of metrics */
+};
+
+/* An attempt of a script over shards that waits. What it has written is in its view. */
+struct attempt_aside {
+    struct halt *halt; /* the script */
+    struct push_messages messages;
+    struct stats_aside stats;
+    struct space_sums sums;
+    uint64_t counts[ATTEMPT_COUNTS]; /* what it has added to the metrics */
+    uint64_t random_state[4];
+    uint64_t generation; /* of the spaces */
+    uint64_t now_ms;     /* the script's time, which stands still */
+    uint64_t now_us;
+    uint64_t observed; /* ticket */
+    uint64_t ran_us;   /* so far, without waits */
+    uint64_t cpu_us;   /* likewise, of the thread */
+    int64_t written;   /* bytes */
+    uint8_t db;        /* of the script */
+    bool is_again;     /* it waits for the same command as last time */
 };
 
 /* A command begins: from now on attempt_rollback undoes its effects. */
@@ -53,8 +81,30 @@ void attempt_begin(struct attempt *attempt, const struct call *call);
 void attempt_group(struct attempt *attempt, const struct call *call, struct view *view);
 /* What the commands of a group have done so far stays. */
 void attempt_keep(struct partition *partition);
+/* Takes what was added to the metrics since attempt_begin out of them. */
+void attempt_take_counts(const struct attempt *attempt, const struct partition *partition,
+                         uint64_t counts[ATTEMPT_COUNTS]);
+void attempt_add_counts(const struct partition *partition, const uint64_t counts[ATTEMPT_COUNTS]);
 /* Nothing has happened: the command will run again, or is refused. Its reply is dropped too. */
 void attempt_undo(const struct attempt *attempt, const struct call *call);
+
+/* ---- of a script over shards that waits ---- */
+
+/* The script has halted: *aside gets all that its attempt has done so far, and nothing of that is seen any more. */
+void attempt_leave(const struct attempt *attempt, struct call *call, struct attempt_aside *aside);
+/* Can the attempt go on? Not if the databases were swapped, or the script's Lua state was freed. */
+bool attempt_may_enter(const struct call *call, const struct attempt_aside *aside);
+/* Instead of attempt_begin and attempt_group: the attempt goes on in its view. */
+void attempt_enter(struct attempt *attempt, struct call *call, struct attempt_aside *aside,
+                   struct view *view);
+/* The handler has begun, and the script is about to go on. */
+void attempt_go_on(struct call *call);
+/* The script has ended well: what it did before its waits is followed by the rest. */
+void attempt_join(const struct attempt *attempt, struct call *call);
+/* The script was ended: drops what it did before its waits. */
+void attempt_forget_effects(struct call *call);
+/* NULL is allowed. */
+void attempt_aside_free(struct attempt_aside *aside, const struct partition *partition);
 
 /* ---- of a transaction over shards: the group's effects have been collected (coordinator_collect) ---- */
 

@@ -17,7 +17,7 @@ enum { HELD_MAX = 16384, COPIED_BYTES_MAX = 1 << 20 };
 struct ran {
     const struct command *command;
     uint64_t usec;
-    const struct bytes *argv; /* for the slow log */
+    const struct bytes *argv; /* for the slow log; NULL: it is not slow */
     void *copy;               /* a copy of a script's arguments; NULL: `argv` stays valid */
     uint32_t argc;
     bool failed;
@@ -155,6 +155,8 @@ static struct ran *record_ran(struct held_stats *held, const struct call *call, 
     if (call->in_exec &&
         is_slow_call(call, usec)) /* the queue, or the script, ends before it is logged */
         copy_arguments(held, ran);
+    else if (call->in_script)
+        ran->argv = NULL; /* they belong to Lua */
     return ran;
 }
 
@@ -213,7 +215,7 @@ bool command_stats_are_full(const struct partition *partition)
 {
     return partition->metrics.held_stats->count >= HELD_MAX ||
            partition->metrics.held_stats->copied >= COPIED_BYTES_MAX ||
-           partition->metrics.stats->held_count >= HELD_MAX;
+           partition->metrics.stats->held.count >= HELD_MAX;
 }
 
 /* Counts a held command. `call` is the EXEC or script that contains the command; its command and arguments are
@@ -229,7 +231,7 @@ static void count_ran(struct call *call, const struct ran *ran, bool may_log)
         return;
     }
     count_call(call, ran->usec);
-    if (may_log)
+    if (may_log && ran->argv)
         log_if_slow(call, ran->usec);
 }
 
@@ -323,6 +325,38 @@ void command_stats_streamed(struct session *session, const struct streamed_comma
     };
     if (is_logged(&call, SLOWLOG_LARGE_REPLY, streamed->bytes))
         log_call(&call, SLOWLOG_LARGE_REPLY, streamed->bytes, 0);
+}
+
+/* ---- waiting ---- */
+
+void command_stats_leave(struct partition *partition, struct stats_aside *aside)
+{
+    struct stats *stats = partition->metrics.stats;
+    aside->ran = *partition->metrics.held_stats;
+    aside->errors = stats->held;
+    *partition->metrics.held_stats = (struct held_stats){.is_held = false};
+    stats->held = (struct held_errors){.count = 0};
+    stats->errors_are_held = false;
+}
+
+void command_stats_enter(const struct call *call, struct stats_aside *aside)
+{
+    struct partition *partition = call->partition;
+    free(partition->metrics.held_stats->items);
+    free(partition->metrics.stats->held.names);
+    *partition->metrics.held_stats = aside->ran;
+    partition->metrics.stats->held = aside->errors;
+    *aside = (struct stats_aside){.ran.is_held = false};
+    command_stats_hold(call);
+}
+
+void command_stats_forget(struct stats_aside *aside)
+{
+    for (uint32_t i = 0; i < aside->ran.count; i++)
+        free(aside->ran.items[i].copy);
+    free(aside->ran.items);
+    free(aside->errors.names);
+    *aside = (struct stats_aside){.ran.is_held = false};
 }
 
 struct held_stats *command_stats_new(void)

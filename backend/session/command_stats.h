@@ -13,6 +13,7 @@
 #pragma once
 
 #include "backend/context/call.h"
+#include "backend/context/stats.h"
 
 /* Statistics of commands that may still be rolled back. */
 struct held_stats {
@@ -61,6 +62,18 @@ struct streamed_command {
 /* Copies the command into the arena; NULL: large replies are not logged. */
 struct streamed_command *command_stats_copy(const struct call *call, struct arena *arena);
 void command_stats_streamed(struct session *session, const struct streamed_command *streamed);
+
+/* Statistics that are held while the script to which they belong waits. */
+struct stats_aside {
+    struct held_stats ran;
+    struct held_errors errors;
+};
+/* Sets aside what is held; nothing is held from now on. */
+void command_stats_leave(struct partition *partition, struct stats_aside *aside);
+/* What was set aside is held again. Instead of command_stats_hold. */
+void command_stats_enter(const struct call *call, struct stats_aside *aside);
+/* Drops what was set aside. */
+void command_stats_forget(struct stats_aside *aside);
 
 struct held_stats *command_stats_new(void);
 void command_stats_free(struct held_stats *held);

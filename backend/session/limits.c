@@ -170,6 +170,7 @@ static void wait_for_room(struct call *call, struct space_limit *limit)
     } else {
         if (list_empty(&limit->waits))
             limit->waits_ms = now_ms;
+        call_wait(call)->undoes = true;
         call_retry(call, &limit->waits);
     }
 }

@@ -129,6 +129,12 @@ void overlay_attempt_end(struct overlay *overlay, bool is_good);
 void overlay_view_begin(struct overlay *overlay, struct view *view);
 /* Drops what was written into the view; its borrowed rows stay in it. */
 void overlay_view_end(struct overlay *overlay);
+/* The attempt waits: reads and effects of others do not see the view, which keeps what was written. */
+void overlay_view_leave(struct overlay *overlay);
+/* The attempt goes on in the view that it has left. */
+void overlay_view_enter(struct overlay *overlay, struct view *view);
+/* Drops what was written into the view since overlay_view_begin. */
+void overlay_view_undo(struct overlay *overlay);
 struct view *overlay_view(const struct overlay *overlay); /* NULL: none is begun */
 /* Calls on_range for each range that was deleted in the view, then on_row once for each row that was changed in it, by column family and
  * key; `value` is NULL for a deleted row. */

@@ -24,11 +24,25 @@ void view_free(struct view *view)
     free(view);
 }
 
-void view_clear(struct view *view)
+void view_forget_written(struct view *view)
 {
     write_buffer_reset(&view->written);
+    memset(view->placed, 0, sizeof view->placed);
+    view->placed_ranges = 0;
+    view->effects = 0;
+}
+
+void view_clear(struct view *view)
+{
+    view_forget_written(view);
     write_buffer_reset(&view->borrowed);
     memset(view->lent, 0, sizeof view->lent);
+    view->is_all_lent = false;
+}
+
+static void note_place(struct view *view, size_t place)
+{
+    view->lent[place / 64] |= 1ull << place % 64;
 }
 
 void view_lend(struct view *view, enum cf cf, struct bytes key, const struct bytes *value)
@@ -38,7 +52,7 @@ void view_lend(struct view *view, enum cf cf, struct bytes key, const struct byt
     row->state = value ? ROW_VALUE : ROW_DELETED;
     row->value = value ? arena_copy(&view->borrowed.arena, *value) : (struct bytes){NULL, 0};
     if (stamps_place_of(cf, key, &place))
-        view->lent[place / 64] |= 1ull << place % 64;
+        note_place(view, place);
 }
 
 struct view *overlay_view(const struct overlay *overlay)
@@ -56,6 +70,15 @@ void overlay_view_begin(struct overlay *overlay, struct view *view)
     overlay_space_marks(overlay);
 }
 
+static void stamp_lent(struct stamps *stamps, const struct view *view)
+{
+    if (view->is_all_lent)
+        stamps_all(stamps);
+    for (size_t word = 0; word < sizeof view->lent / sizeof view->lent[0]; word++)
+        for (uint64_t bits = view->lent[word]; bits; bits &= bits - 1)
+            stamps->of[word * 64 + (size_t)__builtin_ctzll(bits)]++;
+}
+
 /* What was derived from rows of the view is wrong without them. */
 static void stamp_rows(struct stamps *stamps, const struct view *view)
 {
@@ -65,16 +88,63 @@ static void stamp_rows(struct stamps *stamps, const struct view *view)
             stamps_row(stamps, cf, row->key);
     for (size_t i = 0; i < written->ranges_count; i++)
         stamps_range(stamps, written->ranges[i].cf, written->ranges[i].from, written->ranges[i].to);
-    for (size_t word = 0; word < sizeof view->lent / sizeof view->lent[0]; word++)
-        for (uint64_t bits = view->lent[word]; bits; bits &= bits - 1)
-            stamps->of[word * 64 + (size_t)__builtin_ctzll(bits)]++;
+    stamp_lent(stamps, view);
+}
+
+/* Notes the places of what was written since the last time. */
+static void note_written(struct view *view)
+{
+    const struct write_buffer *written = &view->written;
+    size_t place;
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        const struct row *newest = written->rows[cf].newest;
+        for (const struct row *row = newest; row != view->placed[cf]; row = row->older)
+            if (stamps_place_of(cf, row->key, &place))
+                note_place(view, place);
+        view->placed[cf] = newest;
+    }
+    for (; view->placed_ranges < written->ranges_count; view->placed_ranges++) {
+        const struct range *range = &written->ranges[view->placed_ranges];
+        if (stamps_place_of_range(range->cf, range->from, range->to, &place))
+            note_place(view, place);
+        else
+            view->is_all_lent |= cf_has_collections(range->cf);
+    }
+}
+
+void overlay_view_leave(struct overlay *overlay)
+{
+    CHECK(overlay->view && !overlay->kept.script.is_on && !overlay->kept.queue.is_on);
+    note_written(overlay->view);
+    stamp_lent(&overlay->stamps, overlay->view);
+    overlay->view = NULL;
+    overlay_savepoint(overlay);
+    overlay_space_marks(overlay);
+}
+
+void overlay_view_enter(struct overlay *overlay, struct view *view)
+{
+    size_t effects = view->effects;
+    stamp_lent(&overlay->stamps, view); /* what was derived from rows without those of the view */
+    overlay_view_begin(overlay, view);
+    view->effects = effects;
+    overlay_savepoint(overlay);
+}
+
+void overlay_view_undo(struct overlay *overlay)
+{
+    CHECK(overlay->view && !overlay->kept.script.is_on && !overlay->kept.queue.is_on);
+    stamp_rows(&overlay->stamps, overlay->view);
+    view_forget_written(overlay->view);
+    overlay_savepoint(overlay);
+    overlay_space_marks(overlay);
 }
 
 void overlay_view_end(struct overlay *overlay)
 {
     CHECK(overlay->view && !overlay->kept.script.is_on && !overlay->kept.queue.is_on);
     stamp_rows(&overlay->stamps, overlay->view);
-    write_buffer_reset(&overlay->view->written);
+    view_forget_written(overlay->view);
     overlay->view = NULL;
     overlay_savepoint(overlay);
     overlay_space_marks(overlay);

@@ -33,6 +33,8 @@ struct retry {
     uint64_t keys_before; /* of the namespace when the attempt began: limits_attempt */
     /* waits for room until this order (key_grants.h); 0: it has not waited for room */
     uint64_t key_proof;
+    /* a script over shards must begin again, instead of going on where it is (halt.h) */
+    bool undoes;
     bool is_charged; /* for the whole time for which it may wait for room */
     /* heap; NULL, or the error with which the whole command is rolled back, instead of running again */
     char *refusal;

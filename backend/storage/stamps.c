@@ -27,13 +27,20 @@ static bool is_inside(struct bytes prefix, struct bytes to)
            is_prefix_end(prefix, to);
 }
 
-void stamps_range(struct stamps *stamps, enum cf cf, struct bytes from, struct bytes to)
+bool stamps_place_of_range(enum cf cf, struct bytes from, struct bytes to, size_t *place)
 {
     struct bytes prefix;
+    return decode_collection_prefix(from, &prefix) && is_inside(prefix, to) &&
+           stamps_place_of(cf, from, place);
+}
+
+void stamps_range(struct stamps *stamps, enum cf cf, struct bytes from, struct bytes to)
+{
+    size_t place;
     if (!cf_has_collections(cf))
         return;
-    if (decode_collection_prefix(from, &prefix) && is_inside(prefix, to))
-        stamps_row(stamps, cf, from);
+    if (stamps_place_of_range(cf, from, to, &place))
+        stamps->of[place]++;
     else
         stamps_all(stamps);
 }

@@ -42,6 +42,8 @@ static inline uint64_t stamps_get(const struct stamps *stamps, uint64_t version)
 
 /* The place of the stamp of the row's collection. False: the row belongs to none. */
 bool stamps_place_of(enum cf cf, struct bytes key, size_t *place);
+/* As stamps_place_of, for a range of rows. False: they do not all belong to one collection. */
+bool stamps_place_of_range(enum cf cf, struct bytes from, struct bytes to, size_t *place);
 /* A row has changed. Rows that belong to no collection are ignored. */
 void stamps_row(struct stamps *stamps, enum cf cf, struct bytes key);
 /* All rows with from <= k < to (empty `to`: to the end) have changed. */

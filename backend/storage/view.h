@@ -8,6 +8,10 @@
  *                        ▲                       │
  *                        └── view_lend, more ◄───┴─► overlay_each_written: the effects, which are then prepared
  *
+ * A script that waits for keys of other shards leaves its view with what it has written, and enters it again:
+ *
+ *   overlay_view_begin ─► commands ─► overlay_view_leave ─► others run ─► overlay_view_enter ─► commands ─► overlay_view_end
+ *
  * An attempt of the transaction runs inside a view (attempt.h), so it changes neither the open batch nor a write buffer, however it
  * ends. The transaction keeps the view over its attempts: rows are put into it once, when they come from their shard.
  *
@@ -24,8 +28,12 @@ struct view {
     struct write_buffer written;  /* in this attempt */
     struct write_buffer borrowed; /* rows of other shards; without ranges */
     size_t effects;               /* in this attempt; not of those that were rolled back */
-    /* bits: the places of the stamps of collections whose rows were borrowed */
+    /* bits: the places of the stamps of collections whose rows were borrowed, or written before the view was left */
     uint64_t lent[(1 << STAMP_BITS) / 64];
+    bool is_all_lent; /* a range of more than one collection was deleted before the view was left */
+    /* rows and ranges of `written` whose places are in `lent`: the newest, which all older ones are too, and a number */
+    const struct row *placed[CF_COUNT];
+    size_t placed_ranges;
 };
 
 struct view *view_new(void);
@@ -33,5 +41,7 @@ struct view *view_new(void);
 void view_free(struct view *view);
 /* Forgets all rows. */
 void view_clear(struct view *view);
+/* Forgets what was written, because the attempt that has left the view does not go on. */
+void view_forget_written(struct view *view);
 /* Adds a row of another shard, or replaces it; value NULL: the row does not exist there. Key and value are copied. */
 void view_lend(struct view *view, enum cf cf, struct bytes key, const struct bytes *value);

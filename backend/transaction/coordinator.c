@@ -149,6 +149,7 @@ void coordinated_free(struct coordinated *transaction)
     if (transaction->session)
         transaction->session->pending.across = NULL;
     timer_free(transaction->next_turn);
+    coordinated_drop_aside(transaction);
     drop_participants(transaction);
     lock_release(partition->shards.locks, &transaction->owner);
     borrow_free(transaction->borrow);
@@ -268,6 +269,7 @@ void coordinated_forget_attempts(struct coordinated *transaction)
     drop_participants(transaction);
     if (transaction->next_turn)
         timer_stop(transaction->next_turn);
+    coordinated_drop_aside(transaction);
     borrow_clear(transaction->borrow);
     /* participants must not take a late message for this attempt */
     transaction->id.number = ++transaction->coordinator->last_number;
@@ -279,7 +281,7 @@ bool coordinated_begin_later(struct coordinated *transaction)
     const struct partition *partition = transaction->coordinator->partition;
     uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
     if (!state_is_in(transaction->state, MAY_BEGIN_AGAIN) ||
-        loop_mono_ms(partition->loop) >= transaction->started_ms + timeout_ms)
+        loop_mono_ms(partition->loop) >= transaction->time.started_ms + timeout_ms)
         return false;
     coordinated_forget_attempts(transaction);
     effects_free(transaction->own);
@@ -367,8 +369,8 @@ struct borrow *coordinator_borrow(struct call *call)
                        peer_set_shard(partition->shards.peers));
         (void)snprintf(transaction->id.run_id, sizeof transaction->id.run_id, "%s",
                        partition->process->run_id);
-        transaction->started_ms = loop_mono_ms(partition->loop);
-        transaction->started_us = partition->running.started_us;
+        transaction->time.started_ms = loop_mono_ms(partition->loop);
+        transaction->time.started_us = partition->running.started_us;
         transaction->db = session->scope.db;
         transaction->owner.begun_us = call->now_us;
         transaction->owner.tie_breaker =
@@ -461,7 +463,7 @@ static uint32_t count_shards(const struct coordinated *transaction)
 /* Adds the command, which has its reply, to the statistics of commands over several shards. */
 static void log_ended(const struct call *call, const struct coordinated *transaction)
 {
-    command_stats_across(call, clock_mono_us() - transaction->started_us,
+    command_stats_across(call, clock_mono_us() - transaction->time.started_us,
                          transaction->shards ? transaction->shards : count_shards(transaction));
 }
 
@@ -602,14 +604,6 @@ void coordinator_abandon(struct session *session)
     coordinated_free(transaction);
 }
 
-void coordinator_forget(struct coordinator *coordinator, const struct session *session)
-{
-    if (!coordinator)
-        return;
-    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next)
-        push_messages_forget(&coordinated_at(at)->messages, session);
-}
-
 /* ---- requests of participants ---- */
 
 struct coordinated *coordinator_find(const struct coordinator *coordinator,
@@ -630,9 +624,8 @@ struct coordinated *coordinator_find(const struct coordinator *coordinator,
 static void tick_one(struct coordinated *transaction)
 {
     struct partition *partition = transaction->coordinator->partition;
-    uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
     bool waits = transaction->outstanding || !list_empty(&transaction->owner.requests);
-    bool is_over = loop_mono_ms(partition->loop) > transaction->started_ms + timeout_ms;
+    bool is_over = coordinated_is_late(transaction);
     /* the transaction has no locks at other shards, and a backup may hold the command for which it waits */
     bool is_paused = partition->pause.is_quiescing && list_empty(&transaction->participants);
     switch (transaction->state) {
@@ -676,7 +669,7 @@ void coordinator_go_on(struct coordinator *coordinator)
 {
     for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
         struct coordinated *transaction = coordinated_at(at);
-        transaction->started_ms = loop_mono_ms(coordinator->partition->loop);
+        transaction->time.started_ms = loop_mono_ms(coordinator->partition->loop);
         if (transaction->state != COORDINATED_HELD)
             continue;
         coordinated_set_state(transaction, COORDINATED_COLLECTING);

@@ -42,6 +42,7 @@
  * (4) When the locks are not granted within transaction-timeout, or a shard cannot be reached, nothing is done, and the
  *     client gets TRYAGAIN with the reason. Until then a transaction that is not decided begins again at the next tick when a
  *     shard restarts, has lost its locks, or does not own a slot any more. So EXEC keeps its queue and its watches until then.
+ *     A script that waits for its keys one after the other has so much time for each.
  * (5) After a failed batch the decision may or may not be in the log. The outcome stays open until the store is
  *     recovered and the decision was looked up. Transactions that are not decided fail: what they read may be rolled back.
  * (6) A transaction that borrows many bytes needs a grant (coordinator_grants.c).
@@ -53,6 +54,7 @@
 #include "backend/context/call.h"
 #include "backend/peer/incoming.h"
 
+struct attempt_aside;
 struct coordinator; /* all of a partition */
 struct coordinated; /* a transaction */
 
@@ -73,6 +75,12 @@ void coordinator_tick(struct coordinator *coordinator);
 
 /* The keys that the call may borrow; NULL: the command may not reach other shards. */
 struct borrow *coordinator_borrow(struct call *call);
+/* Does the session's script wait where it is? */
+bool coordinator_has_halted(const struct session *session);
+/* The attempt of the transaction's script that waits where it is, if it can go on, else NULL: it begins again. The caller owns it. */
+struct attempt_aside *coordinator_take_aside(struct call *call);
+/* The script waits where it is. Takes ownership. */
+void coordinator_set_aside(struct call *call, struct attempt_aside *aside);
 /* Releases all locks of the call's transaction, which goes on with its attempt without them. */
 void coordinator_forget_locks(struct call *call);
 /* Has lock_ahead locked all keys that the command of the session's transaction names? */

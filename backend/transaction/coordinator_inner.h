@@ -5,6 +5,7 @@
  *   coordinator_fetch.c ────► LOCK: what an attempt needs is asked of its owners, and what they send is kept
  *   coordinator_prepare.c ──► PREPARE: effects and changes are sent to their shard, in portions
  *   coordinator_collect.c ──► effects and changes of the last attempt, by shard
+ *   coordinator_aside.c ────► scripts that wait in the middle of their code
  *   coordinator_grants.c ───► which transactions may borrow many bytes at a time
  *   coordinator_replies.c ──► what other shards answer
  *   coordinator_questions.c ► what they ask
@@ -30,6 +31,7 @@
 #include "shared/out.h"
 #include "shared/state.h"
 
+struct attempt_aside;
 struct effects;
 
 enum { COORDINATED_ERROR_MAX = 512, SCRIPT_WRITES_BITS = 1 << 15 };
@@ -73,16 +75,20 @@ struct coordinated {
     struct fair_group *grant; /* the namespace for which its grant counts; NULL: it has no grant */
     struct list turn;         /* among those of its namespace that wait for a grant */
     uint32_t outstanding;     /* requests */
-    uint8_t moved;       /* how often a slot, or the locks, were not at the shard that was asked */
-    uint8_t db;          /* the session's, before the first attempt */
-    bool is_deferred;    /* without locks, until the next tick: then it begins again */
-    bool is_counted;     /* in the statistics; it may still begin again */
-    uint64_t started_ms; /* monotonic */
-    uint64_t started_us; /* monotonic, for the slow log */
-    uint32_t shards;     /* that take part; 0: it still collects */
-    struct effects *own; /* effects on this partition; NULL: not collected */
-    struct out reply;    /* of the command */
-    uint64_t observed;   /* ticket that must be durable before the reply leaves */
+    uint8_t moved;    /* how often a slot, or the locks, were not at the shard that was asked */
+    uint8_t db;       /* the session's, before the first attempt */
+    bool is_deferred; /* without locks, until the next tick: then it begins again */
+    bool is_counted;  /* in the statistics; it may still begin again */
+    struct {
+        uint64_t started_ms; /* monotonic */
+        uint64_t waits_ms;   /* when its script last halted; 0: it has not */
+        uint64_t started_us; /* for the slow log */
+    } time;
+    struct attempt_aside *aside; /* its script waits where it is (halt.h); NULL: it does not */
+    uint32_t shards;             /* that take part; 0: it still collects */
+    struct effects *own;         /* effects on this partition; NULL: not collected */
+    struct out reply;            /* of the command */
+    uint64_t observed;           /* ticket that must be durable before the reply leaves */
     struct push_messages messages;
     struct ticket_wait ticket;
     struct timer *next_turn;           /* of lock_ahead; NULL: none was needed */
@@ -127,6 +133,10 @@ static inline struct participation *participation_at(struct list *link)
     return container_of(link, struct participation, link);
 }
 
+/* A script that waits begins again, if it runs again at all. */
+void coordinated_drop_aside(struct coordinated *transaction);
+/* Has the transaction got nothing for transaction-timeout? */
+bool coordinated_is_late(const struct coordinated *transaction);
 struct coordinated *coordinated_new(struct coordinator *coordinator);
 /* Sets the state, which must be one that may follow. */
 void coordinated_set_state(struct coordinated *transaction, enum coordinated_state state);

@@ -14,6 +14,7 @@
 #include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
 #include "backend/session/internal_call.h"
+#include "backend/session/session.h"
 #include "backend/session/ticket_wait.h"
 #include "backend/slots/key_put.h"
 #include "backend/slots/key_receipt.h"
@@ -102,6 +103,8 @@ void __real_overlay_rollback(struct overlay *overlay);
 void __wrap_overlay_rollback(struct overlay *overlay);
 void __real_overlay_attempt_end(struct overlay *overlay, bool is_good);
 void __wrap_overlay_attempt_end(struct overlay *overlay, bool is_good);
+void __real_coordinator_set_aside(struct call *call, struct attempt_aside *aside);
+void __wrap_coordinator_set_aside(struct call *call, struct attempt_aside *aside);
 void __real_overlay_view_end(struct overlay *overlay);
 void __wrap_overlay_view_end(struct overlay *overlay);
 enum effects_read __real_effects_next(struct effects_reader *reader, struct effect *effect);
@@ -570,4 +573,12 @@ void __wrap_overlay_view_end(struct overlay *overlay)
     is_rolling_back = true;
     __real_overlay_view_end(overlay);
     is_rolling_back = false;
+}
+
+/* A script halts. */
+void __wrap_coordinator_set_aside(struct call *call, struct attempt_aside *aside)
+{
+    __real_coordinator_set_aside(call, aside);
+    if (sim_broken == BREAK_HALT_UNLOCKED)
+        lock_release(call->partition->shards.locks, &call->session->pending.across->owner);
 }

@@ -7,6 +7,7 @@
  *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
  */
 #include "backend/format/effects.h"
+#include "backend/format/encoding.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/reader.h"
@@ -664,6 +665,41 @@ static void step_in_view(struct world *world)
     world->now = world->saved;
 }
 
+/* The stamp of the collection of this key. */
+static uint64_t stamp_of(const struct world *world, int index)
+{
+    char key[NAME_BYTES];
+    struct bytes space, user_key, sub;
+    uint16_t slot;
+    uint64_t version;
+    CHECK(decode_collection_key(key_of(index, key), &space, &slot, &user_key, &version, &sub));
+    return overlay_stamp(world->overlay, version);
+}
+
+/* The transaction waits: others see nothing of the view, and afterwards it is as it was. What is cached of a collection whose rows differ
+ * inside and outside may be used on neither side if it was made on the other one. */
+static void step_leave(struct world *world, struct view *view, const struct state *outside)
+{
+    const struct state inside = world->now;
+    uint64_t stamps[2][KEYS];
+    for (int i = 0; i < KEYS; i++)
+        stamps[0][i] = stamp_of(world, i);
+    overlay_view_leave(world->overlay);
+    world->now = *outside;
+    check_gets(world);
+    check_iteration(world, false);
+    for (int i = 0; i < KEYS; i++) {
+        stamps[1][i] = stamp_of(world, i);
+        CHECK(inside.values[i] == outside->values[i] || stamps[1][i] != stamps[0][i]);
+    }
+    overlay_view_enter(world->overlay, view);
+    world->now = inside;
+    for (int i = 0; i < KEYS; i++)
+        CHECK(inside.values[i] == outside->values[i] || stamp_of(world, i) != stamps[1][i]);
+    check_gets(world);
+    check_borrowed(world);
+}
+
 /* The attempts of a transaction over shards. What one has written is gone when it ends; what was borrowed stays. */
 static void step_view(struct world *world)
 {
@@ -676,8 +712,15 @@ static void step_view(struct world *world)
         lend_rows(world, view, &lent);
         world->now = lent;
         overlay_view_begin(world->overlay, view);
-        for (uint32_t i = chance(world, 4); i > 0; i--)
+        for (uint32_t i = chance(world, 4); i > 0; i--) {
             step_in_view(world);
+            if (chance(world, 2))
+                step_leave(world, view, &before);
+        }
+        if (chance(world, 8) == 0) {
+            overlay_view_undo(world->overlay);
+            world->now = lent;
+        }
         check_written(world, lent);
         overlay_view_end(world->overlay);
         CHECK(overlay_dirty(world->overlay) == was_dirty);

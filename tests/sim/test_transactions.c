@@ -862,6 +862,12 @@ static bool is_about_tables(void)
            sim_broken == BREAK_ROLLBACK_KEPT;
 }
 
+/* Do only scripts that halt notice what is broken? */
+static bool is_about_halts(void)
+{
+    return sim_broken == BREAK_HALT_UNLOCKED;
+}
+
 /* The deals that clients make: without single ones, if crashes may lose these. */
 static uint32_t draw_kinds(void)
 {
@@ -874,6 +880,8 @@ static uint32_t draw_kinds(void)
         kinds = 1u << DEAL_PAGES | 1u << LOOK_PAGES;
     if (sim_random(6) == 0 || is_about_tables())
         kinds = 1u << DEAL_RANKED | 1u << DEAL_MEMBER | 1u << LOOK_RANKS | 1u << LOOK_SCRIPT;
+    if (is_about_halts())
+        kinds = 1u << DEAL_SCRIPT | 1u << DEAL_EXEC | 1u << DEAL_DEPOSIT;
     if (is_about_waits())
         kinds = 1u << DEAL_LMOVE | 1u << DEAL_SMOVE | 1u << DEAL_RENAME | 1u << DEAL_MSETNX |
                 1u << DEAL_EXEC;

@@ -1,0 +1,121 @@
+/*
+ * attempt_aside.c - an attempt of a script over shards that waits for a key is set aside, and goes on later (attempt.h).
+ */
+#include "backend/context/call.h"
+#include "backend/context/stats.h"
+#include "backend/session/attempt.h"
+#include "backend/session/session.h"
+#include "shared/clock.h"
+#include "shared/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What it has used, since the handler began. */
+static void note_use(struct call *call, struct attempt_aside *aside)
+{
+    struct partition_running *running = &call->partition->running;
+    budget_measure(&running->budget);
+    aside->cpu_us = clock_thread_us() - running->budget.cpu_from_us;
+    aside->ran_us = clock_mono_us() - running->started_us;
+    aside->written = running->written->bytes;
+    aside->observed = later(aside->observed, overlay_observed(call->partition->overlay));
+    aside->now_ms = call->now_ms;
+    aside->now_us = call->now_us;
+}
+
+/* Random numbers of others do not depend on whether the script waits. */
+static void leave_random(const struct attempt *attempt, const struct call *call,
+                         struct attempt_aside *aside)
+{
+    struct partition_running *running = &call->partition->running;
+    memcpy(aside->random_state, running->random_state, sizeof aside->random_state);
+    memcpy(running->random_state, attempt->random_state, sizeof aside->random_state);
+    running->script_hooks->restore_random(call->session);
+}
+
+void attempt_leave(const struct attempt *attempt, struct call *call, struct attempt_aside *aside)
+{
+    struct partition *partition = call->partition;
+    note_use(call, aside);
+    leave_random(attempt, call, aside);
+    attempt_take_counts(attempt, partition, aside->counts);
+    push_messages_take(partition->watchers.messages, attempt->messages, &aside->messages);
+    command_stats_leave(partition, &aside->stats);
+    overlay_view_leave(partition->overlay);
+    space_attempt_leave(partition->spaces, &aside->sums);
+    aside->generation = space_generation(partition->spaces);
+    aside->db = call->session->scope.db;
+    if (aside->db != attempt->db)
+        session_select(call->session, attempt->db);
+    out_truncate(call->reply.out, call->begun);
+}
+
+bool attempt_may_enter(const struct call *call, const struct attempt_aside *aside)
+{
+    const struct partition *partition = call->partition;
+    return aside->generation == space_generation(partition->spaces) &&
+           partition->running.script_hooks->may_go_on(aside->halt);
+}
+
+void attempt_enter(struct attempt *attempt, struct call *call, struct attempt_aside *aside,
+                   struct view *view)
+{
+    struct partition *partition = call->partition;
+    attempt_begin(attempt, call);
+    attempt->is_group = true;
+    attempt_add_counts(partition, aside->counts);
+    memcpy(partition->running.random_state, aside->random_state, sizeof aside->random_state);
+    partition->running.script_hooks->save_random(call->session);
+    overlay_view_enter(partition->overlay, view);
+    overlay_observe(partition->overlay, aside->observed);
+    space_attempt_begin(partition->spaces);
+    command_stats_enter(call, &aside->stats);
+    call->now_ms = aside->now_ms;
+    call->now_us = aside->now_us;
+}
+
+void attempt_go_on(struct call *call)
+{
+    struct partition *partition = call->partition;
+    struct partition_running *running = &partition->running;
+    const struct attempt_aside *aside = call->aside;
+    budget_measure(&running->budget);
+    running->budget.cpu_from_us -= aside->cpu_us;
+    running->budget.effects_from = 0; /* all that is in the view is of this call */
+    running->started_us -= aside->ran_us;
+    running->written->bytes += aside->written;
+    space_count_sums(partition->spaces, &aside->sums);
+    if (call->session->scope.db != aside->db)
+        session_select(call->session, aside->db);
+}
+
+void attempt_join(const struct attempt *attempt, struct call *call)
+{
+    struct push_messages *messages = call->partition->watchers.messages;
+    struct push_messages *before = &call->aside->messages;
+    push_messages_take(messages, attempt->messages, before);
+    push_messages_give(messages, before);
+}
+
+void attempt_forget_effects(struct call *call)
+{
+    overlay_view_undo(call->partition->overlay);
+    push_messages_roll_back(&call->aside->messages, 0);
+}
+
+void attempt_aside_free(struct attempt_aside *aside, const struct partition *partition)
+{
+    if (!aside)
+        return;
+    partition->running.script_hooks->drop_halt(aside->halt);
+    push_messages_clear(&aside->messages);
+    command_stats_forget(&aside->stats);
+    free(aside->sums.items);
+    free(aside);
+}
