@@ -27,11 +27,12 @@ enum { OPTIONS_AT = 4 };
 static void map_databases(struct call *call, struct feed_filter *filter)
 {
     struct space_set *spaces = call->partition->spaces;
-    for (uint8_t db = 0; db < DATABASES_MAX; db++) {
+    for (unsigned db = 0; db < DATABASES_MAX; db++) {
         struct bytes storage =
-            space_open(spaces, (struct bytes){filter->name, filter->name_len}, db)->name;
+            space_open(spaces, (struct bytes){filter->name, filter->name_len}, (uint8_t)db)->name;
         bool has_number = storage.len == filter->name_len + 2;
-        filter->databases[has_number ? (uint8_t)storage.data[filter->name_len + 1] : 0] = db;
+        filter->databases[has_number ? (uint8_t)storage.data[filter->name_len + 1] : 0] =
+            (uint8_t)db;
     }
 }
 

@@ -255,8 +255,6 @@ static void run_feed_job(struct job *job)
 
 static void free_feed_request(struct feed_request *request)
 {
-    list_remove(&request->link);
-    request->feed->count--;
     out_clear(&request->page.events);
     free((char *)request->wish.filter.pattern.data);
     free(request);
@@ -284,7 +282,7 @@ static void forget_old_pages(struct feed *feed)
         next = link->next;
         if (request->is_done && list_empty(&request->waits) &&
             now_ms >= request->done_ms + FORGET_MS)
-            free_feed_request(request);
+            feed_end(request);
     }
 }
 
@@ -304,8 +302,11 @@ void feed_free(struct feed *feed)
         return;
     if (feed->worker)
         worker_free(feed->worker);
-    while (!list_empty(&feed->requests))
-        free_feed_request(container_of(feed->requests.next, struct feed_request, link));
+    struct list *next;
+    for (struct list *link = feed->requests.next; link != &feed->requests; link = next) {
+        next = link->next;
+        free_feed_request(container_of(link, struct feed_request, link));
+    }
     for (int i = 0; i < CURSORS; i++)
         close_cursor(&feed->cursors[i]);
     free(feed);
@@ -371,6 +372,8 @@ struct feed_page *feed_page(struct feed_request *request)
 
 void feed_end(struct feed_request *request)
 {
+    list_remove(&request->link);
+    request->feed->count--;
     free_feed_request(request);
 }
 

@@ -150,18 +150,17 @@ static void keys_are_here(struct client *client, struct request *request, struct
         changes_reply(changes, reply);
         return;
     }
-    if (is_no_database(answer)) {
-        next_database(changes);
-    } else if (!take_keys(client, request, answer, &cursor, reply)) {
+    bool has_database = !is_no_database(answer);
+    if (has_database && !take_keys(client, request, answer, &cursor, reply)) {
         changes_reply_error(answer, reply);
         return;
-    } else if (cursor) {
-        copy->cursor = cursor;
-    } else if (behind < SLOT_COUNT) {
-        copy->cursor = cursor_at_slot((uint16_t)behind);
-    } else {
-        next_database(changes);
     }
+    if (cursor)
+        copy->cursor = cursor;
+    else if (has_database && behind < SLOT_COUNT)
+        copy->cursor = cursor_at_slot((uint16_t)behind);
+    else
+        next_database(changes);
     go_on_copying(client, request, reply);
 }
 
