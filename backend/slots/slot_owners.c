@@ -367,7 +367,7 @@ const char *slot_owners_wish(const struct slot_owners *owners, uint16_t slot, ui
 {
     const struct slot_record *record = slot_table_get(owners_table(owners), slot);
     if (!owners->map || record->state != SLOT_OWNED || owners->map->epoch <= record->wish ||
-        owners_is_own_by_map(owners, slot))
+        owners_is_own_by_map(owners, slot) || is_served_elsewhere(owners))
         return NULL;
     *wish = owners->map->epoch;
     return owners_by_map(owners, slot);
@@ -390,6 +390,8 @@ const char *slot_owners_wait(const struct slot_owners *owners)
     uint64_t hash = owners->map ? shard_map_hash(owners->map) : 0;
     if (!owners->map || !owners->partition->shards.is_gated || owners->claims_open)
         return "the slots are not claimed yet";
+    if (is_served_elsewhere(owners))
+        return "the shard map has this shard at another address";
     for (size_t i = 0; i < owners->others_count; i++) {
         const struct peer_link *link = peer_set_find(peers, bytes_of(owners->others[i].name));
         if (!link || link->state != PEER_LINK_UP)

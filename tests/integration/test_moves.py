@@ -618,6 +618,25 @@ def _(run):
                     check_equal(shard_lines(partition)[0]['owned'], ['4096', '12288'][shard])
 
 
+@suite.case('a shard that the map has at another address moves nothing, not even to itself, and serves again when the map has it here')
+def _(run):
+    with pair() as cluster, cluster.partition(0) as partition:
+        key = cluster.key_on(0)
+        check_equal(partition.get('SET', key, 'v'), b'OK')
+        host, port = cluster.shard_addresses()[0][1]
+        with open(cluster.shards_path + '.new', 'w') as file:
+            file.write(cluster.shards_text().replace('%s:%d' % (host, port), '127.0.0.1:1'))
+        os.rename(cluster.shards_path + '.new', cluster.shards_path)
+        wait_for(lambda: b'shard_elsewhere' in cluster.backends[0].log(), 'the map')
+        looked = time.monotonic() + 2  # a shard looks for slots to move twice a second
+        wait_for(lambda: time.monotonic() > looked, 'the shard to look for slots that leave')
+        check_equal(fields(partition.get('SCREE', 'MOVES')[0])['moves'], '0')
+        cluster.write_shards()
+        wait_settled(cluster)
+        check_equal(partition.get('GET', key), b'v')
+        check(b'slots_move' not in cluster.backends[0].log(), cluster.backends[0].log_tail())
+
+
 @suite.case('clients that wait for a key of a moved slot or watch one are told, and a flush empties what moves')
 def _(run):
     with pair() as cluster:
