@@ -69,6 +69,7 @@ struct wal_cursor {
     char *batch; /* a copy of the one that was read last: it may be trimmed now */
 };
 
+void (*wal_mem_hear)(const char *path, uint64_t index, struct bytes batch);
 static struct disk *disks;
 static uint64_t chance_state = 1;
 
@@ -124,6 +125,8 @@ static struct disk *disk_new(const char *path)
 /* Adds the batch and takes ownership of it. */
 static void disk_push(struct disk *disk, struct record *record)
 {
+    if (wal_mem_hear)
+        wal_mem_hear(disk->path, disk->first + disk->count, record_bytes(record));
     if (disk->count == disk->cap) {
         disk->cap = disk->cap ? 2 * disk->cap : 64;
         disk->records = realloc(disk->records, disk->cap * sizeof *disk->records);

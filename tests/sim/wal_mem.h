@@ -32,5 +32,7 @@ void wal_mem_fail_rotate(struct wal *wal, uint64_t times);
 /* The disk of the path, if there is one, has room for so many bytes of batches from now on; UINT64_MAX, at first: for any number. The
  * spare segment has some of its own. */
 void wal_mem_set_room(const char *path, uint64_t bytes);
+/* Hears each batch that is written; NULL, at first: nothing does. */
+extern void (*wal_mem_hear)(const char *path, uint64_t index, struct bytes batch);
 /* Number of calls of wal_append and wal_sync since wal_open. */
 uint64_t wal_mem_writes(const struct wal *wal);
