@@ -2,7 +2,6 @@
 
 #include "backend/context/hybrid_clock.h"
 #include "backend/format/effects.h"
-#include "backend/format/slot_record.h"
 #include "backend/storage/partition_store.h"
 #include "backend/tool/tool.h"
 #include "backend/wal/wal.h"
@@ -232,90 +231,4 @@ bool moment_replay(struct storage *storage, const struct source *source, const c
     archive_log_free(log);
     *batches = replayer.batches;
     return good;
-}
-
-/* ---- slots ---- */
-
-struct moment_slots {
-    bool has_records;
-    uint8_t owners[SLOT_COUNT]; /* shards that own the slot */
-    uint8_t staged[SLOT_COUNT]; /* shards that own it as soon as another one has released it */
-    /* the last one of either */
-    size_t owner[SLOT_COUNT], staged_at[SLOT_COUNT];
-};
-
-struct moment_slots *moment_slots_new(void)
-{
-    struct moment_slots *slots = calloc(1, sizeof *slots);
-    CHECK(slots);
-    return slots;
-}
-
-void moment_slots_free(struct moment_slots *slots)
-{
-    free(slots);
-}
-
-static void count_slot(struct moment_slots *slots, size_t shard, unsigned slot,
-                       const struct slot_record *record)
-{
-    bool owns = record->state == SLOT_OWNED || record->state == SLOT_EXPORTING;
-    if (owns)
-        slots->owner[slot] = shard;
-    if (record->state == SLOT_STAGED)
-        slots->staged_at[slot] = shard;
-    slots->has_records |= record->state != SLOT_NONE;
-    slots->owners[slot] = (uint8_t)(slots->owners[slot] + owns);
-    slots->staged[slot] = (uint8_t)(slots->staged[slot] + (record->state == SLOT_STAGED));
-}
-
-static bool count_page(struct moment_slots *slots, size_t shard, struct bytes key,
-                       struct bytes value)
-{
-    struct slot_record records[SLOT_PAGE_SLOTS];
-    unsigned page;
-    if (!decode_slot_page_key(key, &page) || !decode_slot_page(value, records))
-        return false;
-    for (unsigned i = 0; i < SLOT_PAGE_SLOTS; i++)
-        count_slot(slots, shard, page * SLOT_PAGE_SLOTS + i, &records[i]);
-    return true;
-}
-
-bool moment_slots_add(struct moment_slots *slots, size_t shard, struct storage *storage,
-                      char *error, size_t size)
-{
-    struct store_iter *iter =
-        store_iter_new(storage_store(storage), CF_SYSTEM, slot_pages_from(), slot_pages_to());
-    bool good = true;
-    for (store_iter_seek_first(iter); good && store_iter_valid(iter); store_iter_next(iter))
-        good = count_page(slots, shard, store_iter_key(iter), store_iter_value(iter));
-    good = good && !store_iter_failed(iter);
-    store_iter_free(iter);
-    if (!good)
-        (void)snprintf(error, size, "the records of slots cannot be read");
-    return good;
-}
-
-int moment_slots_owner(const struct moment_slots *slots, unsigned slot)
-{
-    if (!slots->has_records)
-        return -1;
-    return (int)(slots->owners[slot] ? slots->owner[slot] : slots->staged_at[slot]);
-}
-
-bool moment_slots_check(const struct moment_slots *slots, char *error, size_t size)
-{
-    for (unsigned slot = 0; slots->has_records && slot < SLOT_COUNT; slot++) {
-        bool is_one =
-            slots->owners[slot] == 1 || (!slots->owners[slot] && slots->staged[slot] == 1);
-        if (is_one)
-            continue;
-        (void)snprintf(
-            error, size,
-            "slot %u has %u owners at this moment, because shards joined or left since the "
-            "backup: take a later backup",
-            slot, slots->owners[slot]);
-        return false;
-    }
-    return true;
 }

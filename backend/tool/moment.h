@@ -35,12 +35,3 @@ bool moment_check(const struct sources *sources, const char *archive, uint64_t t
 /* Applies the batches behind those of the store, up to this moment. */
 bool moment_replay(struct storage *storage, const struct source *source, const char *archive,
                    uint64_t time_us, uint64_t *batches, char *error, size_t size);
-/* Has each slot one owner in these stores, at most one of which is open at a time? */
-struct moment_slots;
-struct moment_slots *moment_slots_new(void);
-void moment_slots_free(struct moment_slots *slots); /* NULL is allowed */
-bool moment_slots_add(struct moment_slots *slots, size_t shard, struct storage *storage,
-                      char *error, size_t size);
-/* The shard that had the slot, after the check; -1: no store has records of slots. */
-int moment_slots_owner(const struct moment_slots *slots, unsigned slot);
-bool moment_slots_check(const struct moment_slots *slots, char *error, size_t size);

@@ -3,6 +3,7 @@
 #include "backend/format/transaction_record.h"
 #include "backend/storage/partition_store.h"
 #include "backend/tool/moment.h"
+#include "backend/tool/moment_slots.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/path.h"

@@ -21,6 +21,7 @@
 #include "backend/storage/partition_store.h"
 #include "backend/tool/moment.h"
 #include "backend/tool/moment_shards.h"
+#include "backend/tool/moment_slots.h"
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
 #include "config/memory_plan.h"
