@@ -6,7 +6,7 @@ import socket
 
 from support.cluster import Cluster
 from support.harness import Suite, check, sized, wait_for
-from support.resp import encode
+from support.resp import Closed, encode
 
 suite = Suite(__doc__)
 
@@ -137,7 +137,7 @@ def _(run):
             try:
                 with cluster.connect() as client:
                     return client.get('GET', 'k1') == b'v'
-            except OSError:
+            except (Closed, OSError):
                 return False
         wait_for(is_served, 'a client to be served')
 
