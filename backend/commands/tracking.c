@@ -161,7 +161,7 @@ static const struct bytes *own_overlap(const struct bytes *own, uint32_t count, 
 struct given {
     struct bytes prefix;
     uint32_t index; /* among those that were given */
-    /* place, among the sorted ones, of the longest one with which it begins; -1: none */
+    /* place in the sorted array: the longest other prefix with which this one begins; -1: none */
     int64_t shorter;
 };
 

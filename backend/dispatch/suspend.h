@@ -18,8 +18,9 @@
  * that needs a row requests it, then the effects and statistics of all commands are rolled back, and the queue is kept.
  *
  * A command that may borrow keys of other shards (coordinator.h) is suspended in the same way when it needs one, also when
- * its reads of local rows block. Its last attempt is rolled back too, after its effects were collected. A script that has borrowed a key
- * before is not rolled back: it waits in the middle of its code (halt.h), with its attempt set aside (attempt.h).
+ * its reads of local rows block. Its last attempt is rolled back too, after its effects were collected. Only a script that has
+ * already borrowed a key is not rolled back: it stops at redis.call and goes on from there when the next key has come (halt.h); what it did
+ * so far is kept aside until then (attempt.h).
  *
  * A script is rolled back too: the first of its commands that needs a row ends the run with an error that Lua code cannot
  * catch, and the script begins again when the row is in memory. Random state, messages and the database are restored;

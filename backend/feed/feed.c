@@ -136,7 +136,7 @@ static int next_batch(struct feed_request *request, struct feed_cursor *cursor,
     return err;
 }
 
-/* Opens a cursor behind the batch of the position, which must be the one that the reader has read. */
+/* Opens a cursor behind the batch that the reader has read last. False: the log has another batch in its place, or none. */
 static bool open_feed_cursor(struct feed_request *request, struct feed_cursor *cursor)
 {
     struct wal *wal = storage_wal(request->feed->storage);

@@ -153,7 +153,8 @@ static void go_on_in_time(struct partition *partition)
 {
     struct group_clock *time = &partition->copies.time;
     group_clock_raise(time, partition->batch.origin_ms * 1000);
-    /* also one that is not believed: the leader before may have said that its batches end there (archive.c) */
+    /* Also a time that is too far ahead to be believed: the leader before may have archived that it has no more batches up to then
+     * (archive.c), so those of this one must be later. */
     (void)hybrid_clock_hear(&partition->batch.hybrid, group_clock_us(time), clock_wall_us());
     int64_t ahead_us = group_clock_lead(time);
     if (ahead_us)

@@ -37,7 +37,7 @@ void changes_reply_error(const struct shard_reply *answer, struct reply *reply);
 
 /* Begins to list all keys. */
 void changes_copy_begin(struct changes *changes);
-/* Were the same filters in force when it began? */
+/* A list of all keys goes on over several calls: has this call the filters with which the list began? */
 bool changes_copy_fits(const struct changes *changes);
 /* Lists some more keys, then replies. */
 void changes_copy_step(struct client *client, struct request *request, struct reply *reply);

@@ -389,7 +389,8 @@ static bool is_newer(const struct sim_log *log, const struct sim_log *than)
     return term > other || (term == other && log->last > than->last);
 }
 
-/* The state of "Known limit", if a copy is away: a learner by its own record has newer records than a voter that counts on its vote. */
+/* May this group have no leader while one copy is away ("Known limit" in docs/internals/consensus.md)? So it is if a voter needs the vote of a
+ * copy that has newer records, and that does not stand itself, because by its own record it is a learner. */
 static bool may_be_stuck(void)
 {
     for (unsigned i = 0; scene.is_one_away && i < PAST_COPIES; i++) {
