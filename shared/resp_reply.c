@@ -7,6 +7,7 @@
 #include "shared/resp.h"
 
 #include "shared/number.h"
+#include "shared/reply.h"
 #include "shared/resp_inner.h"
 
 enum {
@@ -321,9 +322,8 @@ bool resp_value_skip(struct bytes frame, size_t *pos)
 
 void resp_write_word(struct out *out, struct bytes word)
 {
-    out_printf(out, "$%zu\r\n", word.len);
-    out_write(out, word.data, word.len);
-    out_write(out, "\r\n", 2);
+    struct reply reply = {.out = out};
+    reply_bulk(&reply, word); /* without printf: requests may have a million words */
 }
 
 void resp_write_words(struct out *out, const struct bytes *words, uint32_t count)

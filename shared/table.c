@@ -2,6 +2,13 @@
  * Linear probing without tombstones: a removal moves later entries of the same run back over the hole, so that a
  * table does not get slower however often it is filled and emptied.
  *
+ * A table that grows or shrinks moves its entries to the new places little by little, with each put and remove: moving 100 000 at once
+ * would hold up the thread for 10 to 40 ms.
+ *
+ *   before:   . d e e . a b b c . .      `from` is free, so no run of entries crosses it, and no entry that is left has its
+ *               moved ─►│                 place before the moved ones: a run of which a part has moved goes on where the others begin
+ *             from      moved
+ *
  * The hash is SipHash-1-3 (https://www.aumasson.jp/siphash/) with a key drawn once per process.
  */
 #include "shared/table.h"
@@ -14,15 +21,24 @@
 
 enum { CAP_MIN = 8 };
 
+enum { MOVES = 32 }; /* places that a put or remove looks at */
+
 struct entry {
     uint64_t hash;
     struct bytes key; /* own copy */
     void *value;      /* NULL: the entry is free */
 };
 
+struct places {
+    struct entry *entries; /* NULL: there are none */
+    size_t cap;            /* a power of two */
+    size_t from;           /* of `before`: with which moving began */
+    size_t moved;          /* of `before`: that are empty, from `from` on */
+};
+
 struct table {
-    struct entry *entries;
-    size_t cap; /* a power of two */
+    struct places now;
+    struct places before; /* whose entries have not all moved yet */
     size_t count;
 };
 
@@ -93,29 +109,34 @@ uint64_t hash_bytes(struct bytes data)
     return v.a ^ v.b ^ v.c ^ v.d;
 }
 
-static struct entry *entries_new(size_t cap)
+static struct places places_new(size_t cap)
 {
-    struct entry *entries = calloc(cap, sizeof(*entries));
-    CHECK(entries);
-    return entries;
+    struct places places = {.entries = calloc(cap, sizeof(struct entry)), .cap = cap};
+    CHECK(places.entries);
+    return places;
 }
 
 struct table *table_new(void)
 {
     struct table *table = calloc(1, sizeof(*table));
     CHECK(table);
-    table->cap = CAP_MIN;
-    table->entries = entries_new(CAP_MIN);
+    table->now = places_new(CAP_MIN);
     return table;
+}
+
+static void places_free(struct places *places)
+{
+    for (size_t i = 0; places->entries && i < places->cap; i++)
+        free((char *)places->entries[i].key.data);
+    free(places->entries);
 }
 
 void table_free(struct table *table)
 {
     if (!table)
         return;
-    for (size_t i = 0; i < table->cap; i++)
-        free((char *)table->entries[i].key.data);
-    free(table->entries);
+    places_free(&table->now);
+    places_free(&table->before);
     free(table);
 }
 
@@ -130,14 +151,34 @@ void table_free_values(struct table *table)
 }
 
 /* The entry of `key`, or the free entry where it belongs. */
-static struct entry *find_entry(const struct table *table, struct bytes key, uint64_t hash)
+static inline struct entry *find_from(const struct places *places, size_t i, struct bytes key,
+                                      uint64_t hash)
 {
-    size_t mask = table->cap - 1;
-    for (size_t i = hash & mask;; i = (i + 1) & mask) {
-        struct entry *entry = &table->entries[i];
+    size_t mask = places->cap - 1;
+    for (;; i++) {
+        struct entry *entry = &places->entries[i & mask];
         if (!entry->value || (entry->hash == hash && bytes_equal(entry->key, key)))
             return entry;
     }
+}
+
+/* As find_from, in what has not moved yet. */
+static struct entry *find_before(const struct table *table, struct bytes key, uint64_t hash)
+{
+    const struct places *before = &table->before;
+    size_t home = (hash - before->from) & (before->cap - 1);
+    return find_from(before, before->from + (home < before->moved ? before->moved : home), key,
+                     hash);
+}
+
+/* The entry of `key`, or the free entry in `now` where it belongs. */
+static struct entry *find_entry(const struct table *table, struct bytes key, uint64_t hash)
+{
+    struct entry *entry = find_from(&table->now, hash, key, hash);
+    if (entry->value || !table->before.entries)
+        return entry;
+    struct entry *old = find_before(table, key, hash);
+    return old->value ? old : entry;
 }
 
 void *table_get(const struct table *table, struct bytes key)
@@ -145,15 +186,32 @@ void *table_get(const struct table *table, struct bytes key)
     return find_entry(table, key, hash_bytes(key))->value;
 }
 
-static void resize(struct table *table, size_t cap)
+/* Moves the entries of the next places. */
+static void move_some(struct table *table, size_t count)
 {
-    struct table old = *table;
-    table->entries = entries_new(cap);
-    table->cap = cap;
-    for (size_t i = 0; i < old.cap; i++)
-        if (old.entries[i].value)
-            *find_entry(table, old.entries[i].key, old.entries[i].hash) = old.entries[i];
-    free(old.entries);
+    struct places *before = &table->before;
+    for (; count && before->moved < before->cap; count--, before->moved++) {
+        struct entry *old = &before->entries[(before->from + before->moved) & (before->cap - 1)];
+        if (old->value)
+            *find_from(&table->now, old->hash, old->key, old->hash) = *old;
+        *old = (struct entry){0};
+    }
+    if (before->moved < before->cap)
+        return;
+    free(before->entries);
+    *before = (struct places){0};
+}
+
+/* All have moved since the last time: so many entries have come or gone since then that 32 for each were more than enough. A table that has
+ * grown from n places grows again 3n/4 entries later, and shrinks n/2 later; one that has shrunk from n shrinks n/16 later, and grows n/4
+ * later. */
+static void begin_resize(struct table *table, size_t cap)
+{
+    CHECK(!table->before.entries);
+    table->before = table->now;
+    table->now = places_new(cap);
+    while (table->before.entries[table->before.from].value)
+        table->before.from++;
 }
 
 void *table_put(struct table *table, struct bytes key, void *value)
@@ -166,31 +224,37 @@ void *table_put(struct table *table, struct bytes key, void *value)
         entry->value = value;
         return before;
     }
-    if (table->count + 1 > table->cap / 4 * 3) {
-        resize(table, table->cap * 2);
-        entry = find_entry(table, key, hash);
-    }
     char *copy = malloc(key.len + 1);
     CHECK(copy);
     if (key.len)
         memcpy(copy, key.data, key.len);
-    *entry = (struct entry){hash, {copy, key.len}, value};
+    if (table->count + 1 > table->now.cap / 4 * 3)
+        begin_resize(table, table->now.cap * 2);
+    if (table->before.entries)
+        move_some(table, MOVES);
+    *find_from(&table->now, hash, key, hash) = (struct entry){hash, {copy, key.len}, value};
     table->count++;
     return NULL;
 }
 
 /* Fills the hole with later entries of the run whose probe sequence crosses it. */
-static void close_hole(struct table *table, size_t hole)
+static void close_hole(struct places *places, size_t hole)
 {
-    size_t mask = table->cap - 1;
-    for (size_t i = (hole + 1) & mask; table->entries[i].value; i = (i + 1) & mask) {
-        size_t home = table->entries[i].hash & mask;
+    size_t mask = places->cap - 1;
+    for (size_t i = (hole + 1) & mask; places->entries[i].value; i = (i + 1) & mask) {
+        size_t home = places->entries[i].hash & mask;
         if (((i - home) & mask) < ((i - hole) & mask))
             continue; /* its probe sequence starts after the hole */
-        table->entries[hole] = table->entries[i];
+        places->entries[hole] = places->entries[i];
         hole = i;
     }
-    table->entries[hole] = (struct entry){0};
+    places->entries[hole] = (struct entry){0};
+}
+
+static struct places *places_with(struct table *table, const struct entry *entry)
+{
+    const struct places *now = &table->now;
+    return entry >= now->entries && entry < now->entries + now->cap ? &table->now : &table->before;
 }
 
 void *table_remove(struct table *table, struct bytes key)
@@ -199,12 +263,20 @@ void *table_remove(struct table *table, struct bytes key)
     void *value = entry->value;
     if (!value)
         return NULL;
+    struct places *places = places_with(table, entry);
     free((char *)entry->key.data);
-    close_hole(table, (size_t)(entry - table->entries));
+    close_hole(places, (size_t)(entry - places->entries));
     table->count--;
-    if (table->cap > CAP_MIN && table->count < table->cap / 8)
-        resize(table, table->cap / 2);
+    if (table->before.entries)
+        move_some(table, MOVES);
+    else if (table->now.cap > CAP_MIN && table->count < table->now.cap / 8)
+        begin_resize(table, table->now.cap / 2);
     return value;
+}
+
+size_t table_moves_left(const struct table *table)
+{
+    return table->before.cap - table->before.moved;
 }
 
 size_t table_count(const struct table *table)
@@ -214,8 +286,10 @@ size_t table_count(const struct table *table)
 
 bool table_next(const struct table *table, size_t *cursor, struct bytes *key, void **value)
 {
-    for (; *cursor < table->cap; (*cursor)++) {
-        const struct entry *entry = &table->entries[*cursor];
+    const struct places *now = &table->now;
+    for (; *cursor < now->cap + table->before.cap; (*cursor)++) {
+        const struct entry *entry = *cursor < now->cap ? &now->entries[*cursor]
+                                                       : &table->before.entries[*cursor - now->cap];
         if (!entry->value)
             continue;
         *key = entry->key;

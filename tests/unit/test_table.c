@@ -71,6 +71,51 @@ START_TEST(it_agrees_with_an_array_through_many_puts_and_removes)
 }
 END_TEST
 
+/* Were all entries moved at once, a table of a million would hold up its thread. */
+START_TEST(a_table_that_grows_or_shrinks_moves_some_entries_with_each_change)
+{
+    struct table *table = table_new();
+    size_t longest = 0;
+    for (int i = 0; i < 2 * COUNT; i++) {
+        size_t before = table_moves_left(table);
+        if (i < COUNT)
+            table_put(table, key_of(i), &values[i]);
+        else
+            table_remove(table, key_of(i - COUNT));
+        size_t left = table_moves_left(table);
+        ck_assert(left >= before || before - left <= 64);
+        longest = left > longest ? left : longest;
+    }
+    ck_assert_uint_gt(longest, COUNT / 2);
+    table_free(table);
+}
+END_TEST
+
+/* Growing and shrinking, with look-ups of each key, and walks, in every state of the moving. */
+START_TEST(all_keys_are_found_while_entries_move)
+{
+    struct table *table = table_new();
+    for (int i = 0; i < 400; i++) {
+        table_put(table, key_of(i), &values[i]);
+        size_t cursor = 0;
+        struct bytes key;
+        void *value;
+        int count = 0;
+        while (table_next(table, &cursor, &key, &value))
+            count++;
+        ck_assert_int_eq(count, i + 1);
+        for (int at = 0; at < 401; at++)
+            ck_assert_ptr_eq(table_get(table, key_of(at)), at <= i ? &values[at] : NULL);
+    }
+    for (int i = 0; i < 400; i++) {
+        ck_assert_ptr_eq(table_remove(table, key_of(i)), &values[i]);
+        for (int at = 0; at < 400; at++)
+            ck_assert_ptr_eq(table_get(table, key_of(at)), at > i ? &values[at] : NULL);
+    }
+    table_free(table);
+}
+END_TEST
+
 START_TEST(a_walk_sees_every_entry_once)
 {
     static int seen[COUNT];
@@ -146,6 +191,8 @@ int main(void)
     tcase_add_test(tests, put_keys_are_found_and_others_are_not);
     tcase_add_test(tests, keys_are_copied_and_may_be_empty_or_binary);
     tcase_add_test(tests, it_agrees_with_an_array_through_many_puts_and_removes);
+    tcase_add_test(tests, a_table_that_grows_or_shrinks_moves_some_entries_with_each_change);
+    tcase_add_test(tests, all_keys_are_found_while_entries_move);
     tcase_add_test(tests, a_walk_sees_every_entry_once);
     tcase_add_test(tests, an_emptied_table_has_no_entries);
     tcase_add_test(tests, the_hash_depends_on_every_byte_and_reads_no_further);
