@@ -3,6 +3,7 @@
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
 #include "backend/storage/orphan.h"
+#include "backend/wal/wal.h"
 #include "shared/clock.h"
 #include "shared/error.h"
 
@@ -135,6 +136,8 @@ struct storage *partition_store_open(struct store_env *env, const struct backend
         return NULL;
     }
     char reason[REASON_MAX];
+    if (config->store_change_log_bytes)
+        wal_keep_at(path); /* a copy that has joined: its log came with its files */
     struct storage *storage = open_at(env, config, path, orphan_check, reason, sizeof reason);
     if (!storage) {
         (void)snprintf(error, size, "%s: %s cannot be opened: %s", name, path, reason);

@@ -4,6 +4,7 @@
  *
  *   <index of its first batch>.batches:   first line | record | record | ...        (wal_segment.h)
  *   kept/<index>.batches:                 segments that only readers of changes need (wal_kept.c)
+ *   <index>.kept:                         likewise, in a copy of the files that was not opened yet
  *   filed:                                the index up to which nothing is replayed  (wal_number.h)
  *   spare:                                space for a segment of small batches, for a full disk (wal_spare.c)
  *
@@ -112,6 +113,9 @@ bool wal_is_on_spare(const struct wal *wal);
 /* Copies the files, durably, into a directory without WAL files: opened there, the WAL has every batch shown before
  * the call. wal_committed_at tells `committed` then. The caller removes what a failed copy leaves. */
 int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size);
+/* Adds the newest of the kept segments to what wal_copy has made, as links <index>.kept: a WAL that is opened there keeps them. They are added
+ * newest first, so that there is no gap when one cannot be; then the older ones are left out. */
+void wal_copy_kept(struct wal *wal, const char *path);
 /* What wal_copy was given when it made the WAL in this directory; 0: it is no copy. */
 uint64_t wal_committed_at(const char *path);
 /* From now on the WAL is no copy, durably. Errors as for wal_append. */
@@ -145,6 +149,8 @@ struct wal_keep {
     uint64_t age_ms;         /* since a segment was last written; 0: no limit */
     uint64_t free_bytes_min; /* with less space on the disk none are kept; 0: no limit */
 };
+/* The WAL that is opened in this directory keeps all segments until wal_keep. */
+void wal_keep_at(const char *path);
 /* Sets the limits, and removes what is beyond them, oldest first. On any thread; waits for the disk. Before the first call
  * all are kept if there are kept ones already. */
 void wal_keep(struct wal *wal, const struct wal_keep *keep);

@@ -24,6 +24,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { COPIED_MAX = 1024 }; /* a snapshot has a limited number of files */
+
 void wal_kept_dir(const struct wal *wal, char dir[PATH_MAX])
 {
     (void)snprintf(dir, PATH_MAX, "%s/kept", wal->path);
@@ -77,8 +79,30 @@ static void set_ends(struct wal *wal)
     }
 }
 
+/* Moves the segments that came with a copy of the files. If that fails they stay, and the next start tries again. */
+static void take_copied(const struct wal *wal)
+{
+    char kept[PATH_MAX], from[PATH_MAX], to[PATH_MAX];
+    DIR *dir = opendir(wal->path);
+    wal_kept_dir(wal, kept);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        uint64_t first;
+        if (!wal_segment_kept_name(entry->d_name, &first))
+            continue;
+        wal_segment_kept_path(from, wal->path, first);
+        wal_segment_path(to, kept, first);
+        if ((mkdir(kept, 0750) != 0 && errno != EEXIST) || rename(from, to) != 0)
+            log_event(LOG_WARN, "wal_not_kept",
+                      "path=" LOG_QUOTED " batch=%" PRIu64 " reason=" LOG_QUOTED, wal->path, first,
+                      strerror(errno));
+    }
+    if (dir)
+        (void)closedir(dir);
+}
+
 void wal_kept_open(struct wal *wal)
 {
+    take_copied(wal);
     char path[PATH_MAX];
     wal_kept_dir(wal, path);
     DIR *dir = opendir(path);
@@ -154,6 +178,14 @@ static void show_limits(const struct wal *wal)
         (void)rmdir(dir);
     else if (mkdir(dir, 0750) == 0)
         (void)path_sync(wal->path);
+}
+
+/* If it cannot be made, segments that the opening does not need are removed. */
+void wal_keep_at(const char *path)
+{
+    char dir[PATH_MAX];
+    if (snprintf(dir, sizeof dir, "%s/kept", path) < (int)sizeof dir && mkdir(dir, 0750) == 0)
+        (void)path_sync(path);
 }
 
 void wal_keep(struct wal *wal, const struct wal_keep *keep)
@@ -241,6 +273,49 @@ bool wal_kept_take(struct wal *wal, struct wal_segment *file)
         (void)close(fd);
     remove_beyond(wal);
     return true;
+}
+
+/* ---- copying ---- */
+
+/* The first batches of the kept files, oldest first; to be freed. */
+static uint64_t *kept_firsts(struct wal *wal, size_t *count)
+{
+    size_t room = 0;
+    *count = 0;
+    pthread_mutex_lock(&wal->lock);
+    for (struct list *node = wal->kept.next; node != &wal->kept; node = node->next)
+        room++;
+    uint64_t *firsts = calloc(room + 1, sizeof *firsts);
+    CHECK(firsts);
+    for (struct list *node = wal->kept.next; node != &wal->kept; node = node->next)
+        firsts[(*count)++] = wal_segment_of(node)->first;
+    pthread_mutex_unlock(&wal->lock);
+    return firsts;
+}
+
+static bool link_kept(const struct wal *wal, uint64_t first, const char *path)
+{
+    char dir[PATH_MAX], from[PATH_MAX], to[PATH_MAX];
+    wal_kept_dir(wal, dir);
+    wal_segment_path(from, dir, first);
+    wal_segment_kept_path(to, path, first);
+    return link(from, to) == 0;
+}
+
+void wal_copy_kept(struct wal *wal, const char *path)
+{
+    size_t count;
+    pthread_mutex_lock(&wal->trim_lock);
+    uint64_t *firsts = kept_firsts(wal, &count);
+    size_t end = count > COPIED_MAX ? count - COPIED_MAX : 0;
+    while (count > end && link_kept(wal, firsts[count - 1], path))
+        count--;
+    pthread_mutex_unlock(&wal->trim_lock);
+    if (count > end)
+        log_event(LOG_WARN, "wal_kept_not_copied",
+                  "path=" LOG_QUOTED " batch=%" PRIu64 " reason=" LOG_QUOTED, wal->path,
+                  firsts[count - 1], strerror(errno));
+    free(firsts);
 }
 
 /* ---- figures ---- */

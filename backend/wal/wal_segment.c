@@ -32,6 +32,7 @@ enum {
 
 static const char suffix[] = ".batches";
 static const char suffix_new[] = ".batches.new";
+static const char suffix_kept[] = ".kept";
 static const char first_line[] = "scree batches 2\n";
 enum { LINE_BYTES = sizeof first_line - 1, FORMAT_AT = LINE_BYTES - 2 };
 
@@ -60,17 +61,35 @@ void wal_segment_path(char *path, const char *dir, uint64_t first)
     make_path(path, dir, first, suffix);
 }
 
-bool wal_segment_name(const char *name, uint64_t *first, bool *is_new)
+void wal_segment_kept_path(char *path, const char *dir, uint64_t first)
+{
+    make_path(path, dir, first, suffix_kept);
+}
+
+/* Reads the digits; NULL: there are fewer, or no batch has this index. */
+static const char *read_first_index(const char *name, uint64_t *first)
 {
     uint64_t number = 0;
     for (int i = 0; i < INDEX_DIGITS; i++) {
         if (!isdigit((unsigned char)name[i]) || number > INT64_MAX / 10 - 1)
-            return false;
+            return NULL;
         number = number * 10 + (uint64_t)(name[i] - '0');
     }
     *first = number;
-    *is_new = strcmp(name + INDEX_DIGITS, suffix_new) == 0;
-    return number > 0 && (*is_new || strcmp(name + INDEX_DIGITS, suffix) == 0);
+    return number ? name + INDEX_DIGITS : NULL;
+}
+
+bool wal_segment_kept_name(const char *name, uint64_t *first)
+{
+    const char *rest = read_first_index(name, first);
+    return rest && strcmp(rest, suffix_kept) == 0;
+}
+
+bool wal_segment_name(const char *name, uint64_t *first, bool *is_new)
+{
+    const char *rest = read_first_index(name, first);
+    *is_new = rest && strcmp(rest, suffix_new) == 0;
+    return *is_new || (rest && strcmp(rest, suffix) == 0);
 }
 
 bool wal_segment_format_known(int fd)

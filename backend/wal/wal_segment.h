@@ -44,6 +44,9 @@ int wal_segment_failure(const char *path, char *error, size_t size);
 void wal_segment_path(char *path, const char *dir, uint64_t first);
 /* Is this the name of a WAL segment, or (then *is_new) of one that was being created? */
 bool wal_segment_name(const char *name, uint64_t *first, bool *is_new);
+/* Likewise of a kept segment in a copy of the files (wal_copy_kept). */
+void wal_segment_kept_path(char *path, const char *dir, uint64_t first);
+bool wal_segment_kept_name(const char *name, uint64_t *first);
 /* False: the first line has the format of a newer program. */
 bool wal_segment_format_known(int fd);
 

@@ -1246,6 +1246,35 @@ static void test_old_segments_are_not_kept(void)
     wal_close(wal);
 }
 
+/* For a copy of the shard, whose readers of changes go on where they ended. The opened copy keeps them, whether they were kept or not. */
+static void test_a_copy_of_the_files_has_the_kept_segments(void)
+{
+    uint64_t first;
+    start();
+    struct wal *wal = open_wal();
+    keep(wal, 1 << 20);
+    append(wal, 60);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    wal_trim(wal, 30);
+    CHECK(wal_kept(wal).first == 1);
+    CHECK(wal_copy(wal, other, 60, error, sizeof error) == OK);
+    wal_trim(wal, 40); /* one that is there in both forms */
+    wal_copy_kept(wal, other);
+    keep(wal, 0);
+    wal_close(wal);
+    wal_keep_at(other);
+    wal = open_at(other, FILE_BYTES, 50);
+    CHECK(wal_kept(wal).first == 1);
+    wal_trim(wal, 50);
+    CHECK(wal_firsts(wal, &first, 1) && first == 1);
+    struct wal_cursor *cursor = wal_cursor_new_weak(wal, 1);
+    for (unsigned i = 1; i <= 50; i++)
+        CHECK(next_of(cursor, i) == OK);
+    wal_cursor_free(cursor);
+    keep(wal, 0);
+    wal_close(wal);
+}
+
 /* What cannot be kept is removed, and then nothing before it is kept either. */
 static void test_kept_segments_have_no_gap(void)
 {
@@ -1868,6 +1897,7 @@ int main(void)
     test_a_spare_segment_outlives_its_process();
     test_old_segments_are_not_kept();
     test_kept_segments_have_no_gap();
+    test_a_copy_of_the_files_has_the_kept_segments();
     test_a_truncation_that_fails_leaves_no_gap();
     test_cursors_read_beside_appends_rotations_and_trims();
     test_a_copy_has_everything_appended_before();
