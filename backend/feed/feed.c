@@ -43,6 +43,8 @@ struct feed_request {
     bool is_done;
     uint64_t done_ms; /* monotonic */
     uint64_t log_id;  /* of the partition */
+    uint64_t term;    /* in which it was asked for */
+    bool is_follower; /* another copy of the shard leads */
     bool syncs;       /* commits are not synced one by one: the job syncs what it reads */
     struct feed_wish wish;
     struct feed_answer answer;
@@ -89,8 +91,19 @@ static bool say_lost(struct feed_request *request, uint64_t wanted)
                      oldest_in(request->feed->storage), wanted);
 }
 
+/* A copy that does not lead may lack what the leader has given, or be of a group that has been replaced. */
+static bool say_behind(struct feed_request *request)
+{
+    return feed_fail(request,
+                     "TRYAGAIN this copy does not have batch %" PRIu64
+                     " yet, or its log is not the one of the copy that leads",
+                     request->wish.from.index);
+}
+
 static bool say_rewound(struct feed_request *request)
 {
+    if (request->is_follower)
+        return say_behind(request);
     return feed_fail(
         request,
         "CHANGESREWOUND the data was restored or lost its newest changes: what was read "
@@ -136,6 +149,13 @@ static int next_batch(struct feed_request *request, struct feed_cursor *cursor,
     return err;
 }
 
+/* The group has committed the batch, and this disk has not synced it yet. */
+static bool say_unsynced(struct feed_request *request)
+{
+    return feed_fail(request, "TRYAGAIN batch %" PRIu64 " is not on the disk of this copy yet",
+                     request->wish.from.index);
+}
+
 /* Opens a cursor behind the batch that the reader has read last. False: the log has another batch in its place, or none. */
 static bool open_feed_cursor(struct feed_request *request, struct feed_cursor *cursor)
 {
@@ -145,7 +165,7 @@ static bool open_feed_cursor(struct feed_request *request, struct feed_cursor *c
     bool is_proved = from->index && from->sum;
     cursor->log_id = from->log_id;
     cursor->index = from->index - is_proved;
-    if (from->index > wal_last(wal))
+    if (from->index > storage_committed(request->feed->storage))
         return say_rewound(request);
     cursor->wal = wal_cursor_new_weak(wal, cursor->index + 1);
     if (!cursor->wal)
@@ -154,7 +174,7 @@ static bool open_feed_cursor(struct feed_request *request, struct feed_cursor *c
         return true;
     int err = next_batch(request, cursor, &record);
     if (err != OK)
-        return err == ERR_NOT_FOUND ? say_rewound(request) : false;
+        return err == ERR_NOT_FOUND ? say_unsynced(request) : false;
     cursor->index = from->index;
     cursor->sum = archive_sum(record);
     return cursor->sum == from->sum || say_rewound(request);
@@ -316,7 +336,9 @@ struct feed_request *feed_find(struct feed *feed, uint64_t session, uint64_t arg
 {
     for (struct list *link = feed->requests.next; link != &feed->requests; link = link->next) {
         struct feed_request *request = container_of(link, struct feed_request, link);
-        if (request->session == session && request->arguments == arguments)
+        if (request->session == session && request->arguments == arguments &&
+            request->term == feed->partition->copies.term &&
+            request->is_follower == feed->partition->copies.is_closed)
             return request;
     }
     return NULL;
@@ -336,6 +358,8 @@ struct feed_request *feed_begin(struct feed *feed, uint64_t session, uint64_t ar
     request->session = session;
     request->arguments = arguments;
     request->log_id = partition->batch.log_id;
+    request->term = partition->copies.term;
+    request->is_follower = partition->copies.is_closed;
     request->syncs = partition->snapshot->config.durability != DURABILITY_ALWAYS;
     request->wish = *wish;
     request->page.count_max = wish->count;
@@ -389,9 +413,9 @@ const char *feed_refusal(const struct partition *partition)
         return "ERR changes cannot be read here: set change-log, the bytes of the log that are "
                "kept "
                "for readers";
-    if (partition->copies.replica)
-        return "ERR changes of a shard with several copies cannot be read: the log of another copy "
-               "has other names, so a reader could not go on after a failover";
+    if (!partition->batch.log_id)
+        return "ERR changes cannot be read here: the log has no name, because an older program "
+               "has founded the group of copies. Restore the shard from a backup to give it one";
     return NULL;
 }
 

@@ -2,19 +2,15 @@
 """The change stream: every change has an event, by tokens that go on after kill -9, moves and losses; the program of
 docs/change-stream.md keeps a redis-server equal."""
 
-import os
 import random
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 
-from support import ROOT
 from support.cluster import Cluster, Oracle, metric
-from support.harness import Suite, check, check_equal, patience, sized, wait_for
+from support.followers import Follower, Load, wait_equal
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.moves import random_slots, wait_settled
 from support.resp import Closed, ReplyError, value
 
@@ -301,115 +297,6 @@ def _(run):
 
 
 # ---- the program of the documentation ------------------------------------------------------------------------------------
-
-
-def write_program(folder):
-    with open(os.path.join(ROOT, 'docs', 'change-stream.md'), encoding='utf-8') as file:
-        text = re.search(r'```python\n(.*?)```', file.read(), re.S).group(1)
-    path = os.path.join(folder, 'follow.py')
-    with open(path, 'w', encoding='utf-8') as file:
-        file.write(text)
-    return path
-
-
-class Follower:
-    """The program, which is killed and started again."""
-
-    def __init__(self, folder, proxy, sink):
-        self.argv = [sys.executable, write_program(folder), str(proxy[1]), str(sink[1]), os.path.join(folder, 'token')]
-        self.child = None
-
-    def start(self):
-        self.child = subprocess.Popen(self.argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def kill(self):
-        self.child.kill()
-        self.child.wait()
-
-    def keep_alive(self):
-        """A shard that is down ends the program with an exception."""
-        if self.child is None or self.child.poll() is not None:
-            self.start()
-
-
-def random_command(rng):
-    number = rng.randrange(60)
-    return rng.choice([
-        ['SET', 'string:%d' % number, rng.random()], ['APPEND', 'string:%d' % number, 'x' * rng.randrange(100)],
-        ['SETBIT', 'bits:%d' % number, rng.randrange(90000), 1], ['HSET', 'hash:%d' % number, rng.randrange(20), rng.random()],
-        ['HDEL', 'hash:%d' % number, rng.randrange(20)], ['LPUSH', 'list:%d' % number, rng.random()],
-        ['RPOP', 'list:%d' % number], ['SADD', 'set:%d' % number, rng.randrange(50)], ['SPOP', 'set:%d' % number],
-        ['ZADD', 'zset:%d' % number, rng.randrange(50), rng.randrange(20)], ['ZPOPMIN', 'zset:%d' % number],
-        ['XADD', 'stream:%d' % number, '*', 'f', rng.random()], ['XTRIM', 'stream:%d' % number, 'MAXLEN', 5],
-        ['DEL', rng.choice(['string', 'hash', 'list', 'set', 'zset', 'stream']) + ':%d' % number],
-        ['PEXPIRE', rng.choice(['string', 'hash', 'list']) + ':%d' % number, rng.randrange(1, 3000)],
-        ['EXPIRE', 'string:%d' % number, 100000], ['PERSIST', 'string:%d' % number],
-        ['RENAME', 'string:%d' % number, 'string:%d' % rng.randrange(60)],
-        ['MSET', 'string:%d' % number, 1, 'string:%d' % rng.randrange(60), 2]])
-
-
-class Load(threading.Thread):
-    def __init__(self, cluster, seed):
-        super().__init__(daemon=True)
-        self.cluster, self.rng, self.is_over, self.count = cluster, random.Random(seed), threading.Event(), 0
-
-    def run(self):
-        while not self.is_over.is_set():
-            try:
-                with self.cluster.connect() as client:
-                    while not self.is_over.is_set():
-                        client.get(*(['FLUSHALL'] if self.rng.random() < 0.0005 else random_command(self.rng)))
-                        self.count += 1
-            except (OSError, Closed):
-                pass
-
-
-READS = {b'string': ('GET',), b'hash': ('HGETALL',), b'list': ('LRANGE', 0, -1), b'set': ('SMEMBERS',),
-         b'zset': ('ZRANGE', 0, -1, 'WITHSCORES'), b'stream': ('XRANGE', '-', '+'), b'none': ('EXISTS',)}
-
-
-def content(client, key):
-    """Type, TTL and value of a key, in an order that does not depend on its encoding."""
-    kind = client.get('TYPE', key)
-    command, *rest = READS[kind]
-    value = client.get(command, key, *rest)
-    if kind == b'hash':
-        value = dict(zip(value[::2], value[1::2]))
-    return kind, client.get('PEXPIRETIME', key), sorted(value) if kind == b'set' else value
-
-
-def all_keys(client):
-    keys, cursor = set(), b'0'
-    while True:
-        cursor, page = client.get('SCAN', cursor, 'COUNT', 1000)
-        keys.update(page)
-        if cursor == b'0':
-            return keys
-
-
-def difference(cluster, sink):
-    """A key that is not equal; None: all are."""
-    from support.resp import Connection
-    with cluster.connect() as client, Connection(sink.address) as copy:
-        for key in all_keys(client) | all_keys(copy):
-            here, there = content(client, key), content(copy, key)
-            if here != there:
-                return key, here, there
-    return None
-
-
-def wait_equal(cluster, sink, follower):
-    last = [None]
-
-    def is_equal():
-        follower.keep_alive()
-        last[0] = difference(cluster, sink)
-        return last[0] is None
-    try:
-        wait_for(is_equal, 'every key to be equal', 2 * patience())
-    except Exception:
-        print('not equal: %r' % (last[0],))
-        raise
 
 
 @suite.case('the program of the documentation keeps a redis-server equal, through moves, kill -9 of everything and of itself')
