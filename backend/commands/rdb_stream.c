@@ -1,23 +1,13 @@
 /*
- * rdb_stream.c - streams in RDB format.
- *
- *   packs of entries: id of the first | listpack    up to 100 entries each, ids relative to the first
- *   length, ids, entries added
- *   groups: name, last id, entries read | pending: id, time, deliveries | consumers: name, time, ids of its pending
- *
- * A listpack begins with a master entry: count, deleted, fields of the first entry. An entry with equal fields omits
- * them. Redis' t_stream.c describes the format.
+ * rdb_stream.c - streams in RDB format (format/rdb_stream.h): saves rows as nodes and groups, and makes rows of these.
  */
+#include "backend/format/rdb_stream.h"
 #include "backend/commands/stream_group.h"
 #include "backend/commands/types.h"
-#include "backend/format/rdb.h"
-#include "shared/number.h"
 
 enum {
     PACK_ENTRIES = 100,
     PACK_BYTES = 4096,
-    ENTRY_DELETED = 1,
-    ENTRY_SAME_FIELDS = 2,
 };
 
 static const struct bytes NOTHING = {"", 0};
@@ -179,119 +169,35 @@ bool rdb_save_stream(struct call *call, struct entry *entry, struct rdb_writer *
     return true;
 }
 
-/* ---- reading entries ---- */
+/* ---- reading ---- */
 
-static bool read_stream_id(struct rdb_reader *reader, struct stream_id *id)
+static bool load_entry(struct call *call, struct entry *entry, const struct rdb_entry *read)
 {
-    return rdb_read_length(reader, &id->ms) && rdb_read_length(reader, &id->seq);
-}
-
-static bool read_raw_id(struct rdb_reader *reader, struct stream_id *id)
-{
-    struct bytes raw;
-    return rdb_read_raw(reader, STREAM_ID_BYTES, &raw) && stream_id_decode(raw, id);
-}
-
-/* A listpack being read. */
-struct unpack {
-    struct call *call;
-    struct bytes pack;
-    size_t at;
-    uint32_t fields_count; /* fields of the master entry */
-    struct bytes *fields;
-};
-
-static bool next_text(struct unpack *unpack, struct bytes *text)
-{
-    return rdb_listpack_next(unpack->call->arena, unpack->pack, &unpack->at, text) ==
-           RDB_PACK_ELEMENT;
-}
-
-static bool next_int(struct unpack *unpack, int64_t *value)
-{
-    struct bytes text;
-    return next_text(unpack, &text) && number_parse_int64(text, value);
-}
-
-static bool read_master(struct unpack *unpack, int64_t *entries)
-{
-    int64_t deleted;
-    int64_t fields;
-    int64_t end;
-    if (!next_int(unpack, entries) || !next_int(unpack, &deleted) || !next_int(unpack, &fields) ||
-        *entries < 0 || deleted < 0 || fields < 0 || fields > (int64_t)unpack->pack.len ||
-        __builtin_add_overflow(*entries, deleted, entries))
-        return false;
-    unpack->fields_count = (uint32_t)fields;
-    unpack->fields = arena_alloc(unpack->call->arena, ((size_t)fields + 1) * sizeof(struct bytes));
-    for (int64_t i = 0; i < fields; i++)
-        if (!next_text(unpack, &unpack->fields[i]))
-            return false;
-    return next_int(unpack, &end) && end == 0;
-}
-
-/* Reads the alternating fields and values of an entry into the arena. */
-static bool read_strings(struct unpack *unpack, bool same_fields, struct bytes **strings,
-                         uint32_t *count)
-{
-    int64_t fields = unpack->fields_count;
-    if (!same_fields &&
-        (!next_int(unpack, &fields) || fields < 0 || fields > (int64_t)unpack->pack.len))
-        return false;
-    *count = (uint32_t)fields * 2;
-    *strings = arena_alloc(unpack->call->arena, ((size_t)*count + 1) * sizeof(struct bytes));
-    for (uint32_t i = 0; i < *count; i += 2) {
-        (*strings)[i] = same_fields ? unpack->fields[i / 2] : NOTHING;
-        if ((!same_fields && !next_text(unpack, &(*strings)[i])) ||
-            !next_text(unpack, &(*strings)[i + 1]))
-            return false;
-    }
-    return true;
-}
-
-static bool load_entry(struct unpack *unpack, struct entry *entry, struct stream_id master)
-{
-    struct call *call = unpack->call;
-    int64_t flags;
-    int64_t ms;
-    int64_t seq;
-    int64_t back;
-    struct bytes *strings;
-    uint32_t count;
     char sub[STREAM_ID_BYTES];
-    if (!next_int(unpack, &flags) || !next_int(unpack, &ms) || !next_int(unpack, &seq) ||
-        !read_strings(unpack, flags & ENTRY_SAME_FIELDS, &strings, &count) ||
-        !next_int(unpack, &back))
-        return false;
-    struct stream_id id = {master.ms + (uint64_t)ms, master.seq + (uint64_t)seq};
-    if (flags & ENTRY_DELETED)
+    if (read->is_deleted)
         return true;
-    if (entry->meta.size && stream_id_compare(id, entry->meta.stream_last) <= 0)
+    if (entry->meta.size && stream_id_compare(read->id, entry->meta.stream_last) <= 0)
         return false;
-    sub_put(call, entry, CF_STREAM, stream_id_encode(sub, id),
-            stream_entry_encode(call->arena, strings, count));
+    sub_put(call, entry, CF_STREAM, stream_id_encode(sub, read->id),
+            stream_entry_encode(call->arena, read->strings, read->count));
     if (entry->meta.size++ == 0)
-        entry->meta.stream_first = id;
-    entry->meta.stream_last = id;
+        entry->meta.stream_first = read->id;
+    entry->meta.stream_last = read->id;
     return true;
 }
 
-static bool load_pack(struct call *call, struct entry *entry, struct rdb_reader *reader)
+static bool load_node(struct call *call, struct entry *entry, struct rdb_reader *reader)
 {
-    struct bytes raw;
-    struct stream_id master;
-    struct unpack unpack = {.call = call};
-    int64_t entries;
-    if (!rdb_read_string(reader, &raw) || !stream_id_decode(raw, &master) ||
-        !rdb_read_string(reader, &unpack.pack) || !read_master(&unpack, &entries))
+    struct rdb_node node;
+    struct rdb_entry read;
+    enum rdb_pack found;
+    if (!rdb_node_open(&node, reader))
         return false;
-    for (; entries > 0; entries--)
-        if (!load_entry(&unpack, entry, master))
+    while ((found = rdb_node_next(&node, &read)) == RDB_PACK_ELEMENT)
+        if (!load_entry(call, entry, &read))
             return false;
-    return true;
+    return found == RDB_PACK_END;
 }
-
-/* ---- reading groups ---- */
 
 /* Loads pending entries without a consumer; load_consumer sets it. */
 static bool load_pending(struct call *call, struct entry *entry, struct stream_group *group,
@@ -301,15 +207,32 @@ static bool load_pending(struct call *call, struct entry *entry, struct stream_g
     if (!rdb_read_length(reader, &count))
         return false;
     for (; count > 0; count--) {
-        struct stream_id id;
-        struct stream_pending pending = {.consumer = NOTHING};
+        struct rdb_pending read;
         struct stream_pending old;
-        if (!read_raw_id(reader, &id) || !rdb_read_ms(reader, &pending.delivered_ms) ||
-            !rdb_read_length(reader, &pending.deliveries) ||
-            pending_find(call, entry, group->name, id, &old) != ERR_NOT_FOUND)
+        if (!rdb_read_pending(reader, &read) ||
+            pending_find(call, entry, group->name, read.id, &old) != ERR_NOT_FOUND)
             return false;
-        pending_put(call, entry, group->name, id, &pending);
+        struct stream_pending pending = {
+            .consumer = NOTHING, .delivered_ms = read.delivered_ms, .deliveries = read.deliveries};
+        pending_put(call, entry, group->name, read.id, &pending);
         group->pending++;
+    }
+    return true;
+}
+
+/* Gives the consumer its pending entries. */
+static bool load_given(struct call *call, struct entry *entry, struct bytes group,
+                       const struct stream_consumer *consumer, struct rdb_reader *reader)
+{
+    for (uint64_t i = 0; i < consumer->pending; i++) {
+        struct stream_id id;
+        struct stream_pending pending;
+        if (!rdb_read_raw_id(reader, &id) || pending_find(call, entry, group, id, &pending) != OK ||
+            pending.consumer.len)
+            return false;
+        pending.consumer = consumer->name;
+        pending_put(call, entry, group, id, &pending);
+        sub_put(call, entry, CF_DATA, given_row_key(call, group, consumer->name, id), NOTHING);
     }
     return true;
 }
@@ -317,25 +240,18 @@ static bool load_pending(struct call *call, struct entry *entry, struct stream_g
 static bool load_consumer(struct call *call, struct entry *entry, struct stream_group *group,
                           struct rdb_reader *reader, enum rdb_type type, uint64_t *given)
 {
-    struct stream_consumer consumer = {.exists = true};
+    struct rdb_consumer read;
     struct stream_consumer old;
-    if (!rdb_read_string(reader, &consumer.name) || !rdb_read_ms(reader, &consumer.seen_ms) ||
-        (type == RDB_TYPE_STREAM_LISTPACKS_3 && !rdb_read_ms(reader, &consumer.active_ms)) ||
-        !rdb_read_length(reader, &consumer.pending) ||
-        consumer_find(call, entry, group->name, consumer.name, &old) != ERR_NOT_FOUND)
+    if (!rdb_read_consumer(reader, (uint8_t)type, &read) ||
+        consumer_find(call, entry, group->name, read.name, &old) != ERR_NOT_FOUND)
         return false;
-    if (type != RDB_TYPE_STREAM_LISTPACKS_3) /* before Redis 7.2 */
-        consumer.active_ms = consumer.seen_ms;
-    for (uint64_t i = 0; i < consumer.pending; i++) {
-        struct stream_id id;
-        struct stream_pending pending;
-        if (!read_raw_id(reader, &id) ||
-            pending_find(call, entry, group->name, id, &pending) != OK || pending.consumer.len)
-            return false;
-        pending.consumer = consumer.name;
-        pending_put(call, entry, group->name, id, &pending);
-        sub_put(call, entry, CF_DATA, given_row_key(call, group->name, consumer.name, id), NOTHING);
-    }
+    struct stream_consumer consumer = {.exists = true,
+                                       .name = read.name,
+                                       .seen_ms = read.seen_ms,
+                                       .active_ms = read.active_ms,
+                                       .pending = read.pending};
+    if (!load_given(call, entry, group->name, &consumer, reader))
+        return false;
     *given += consumer.pending;
     group->consumers++;
     consumer_put(call, entry, group->name, &consumer);
@@ -345,21 +261,17 @@ static bool load_consumer(struct call *call, struct entry *entry, struct stream_
 static bool load_group(struct call *call, struct entry *entry, struct rdb_reader *reader,
                        enum rdb_type type)
 {
-    bool has_read = type != RDB_TYPE_STREAM_LISTPACKS;
-    struct stream_group group;
+    struct rdb_group read;
     struct stream_group old;
-    uint64_t read;
     uint64_t consumers;
     uint64_t given = 0;
-    struct bytes name;
-    struct stream_id last;
-    if (!rdb_read_string(reader, &name) || !read_stream_id(reader, &last) ||
-        (has_read && !rdb_read_length(reader, &read)) ||
-        group_find(call, entry, name, &old) != ERR_NOT_FOUND)
+    if (!rdb_read_group(reader, (uint8_t)type, &read) ||
+        group_find(call, entry, read.name, &old) != ERR_NOT_FOUND)
         return false;
-    if (!has_read) /* before Redis 7: computed from the ids, as Redis does */
-        read = (uint64_t)stream_entries_before(&entry->meta, last);
-    group = (struct stream_group){.name = name, .last = last, .entries_read = (int64_t)read};
+    if (!read.has_read) /* before Redis 7: computed from the ids, as Redis does */
+        read.entries_read = stream_entries_before(&entry->meta, read.last);
+    struct stream_group group = {
+        .name = read.name, .last = read.last, .entries_read = read.entries_read};
     if (!load_pending(call, entry, &group, reader) || !rdb_read_length(reader, &consumers))
         return false;
     for (; consumers > 0; consumers--)
@@ -369,30 +281,31 @@ static bool load_group(struct call *call, struct entry *entry, struct rdb_reader
     return given == group.pending;
 }
 
+static bool load_tail(struct metadata *meta, struct rdb_reader *reader, enum rdb_type type)
+{
+    struct rdb_tail tail;
+    if (!rdb_read_tail(reader, (uint8_t)type, &tail) || tail.length != meta->size)
+        return false;
+    meta->stream_last_generated = tail.last;
+    meta->stream_recorded_first = tail.is_full ? tail.first : meta->stream_first;
+    meta->stream_entries_added = tail.is_full ? tail.entries_added : tail.length;
+    if (tail.is_full)
+        meta->stream_max_deleted = tail.max_deleted;
+    return true;
+}
+
 bool rdb_load_stream(struct call *call, struct entry *entry, struct rdb_reader *reader,
                      enum rdb_type type, uint64_t expire_ms)
 {
+    uint64_t count;
     (void)expire_ms;
     entry_create(call, entry, TYPE_STREAM);
-    struct metadata *meta = &entry->meta;
-    bool second = type != RDB_TYPE_STREAM_LISTPACKS;
-    uint64_t count;
-    uint64_t length;
     if (!rdb_read_length(reader, &count))
         return false;
     for (; count > 0; count--)
-        if (!load_pack(call, entry, reader))
+        if (!load_node(call, entry, reader))
             return false;
-    if (!rdb_read_length(reader, &length) || length != meta->size ||
-        !read_stream_id(reader, &meta->stream_last_generated))
-        return false;
-    meta->stream_recorded_first = meta->stream_first;
-    meta->stream_entries_added = length;
-    if (second && (!read_stream_id(reader, &meta->stream_recorded_first) ||
-                   !read_stream_id(reader, &meta->stream_max_deleted) ||
-                   !rdb_read_length(reader, &meta->stream_entries_added)))
-        return false;
-    if (!rdb_read_length(reader, &count))
+    if (!load_tail(&entry->meta, reader, type) || !rdb_read_length(reader, &count))
         return false;
     for (; count > 0; count--)
         if (!load_group(call, entry, reader, type))

@@ -14,23 +14,9 @@
  */
 #pragma once
 
+#include "backend/format/stream_id.h"
 #include "backend/keyspace/keyspace.h"
 
-static const struct stream_id STREAM_ID_MIN = {0, 0};
-static const struct stream_id STREAM_ID_MAX = {UINT64_MAX, UINT64_MAX};
-
-enum { STREAM_ID_BYTES = 16, STREAM_ID_TEXT_MAX = 42 };
-
-static inline int stream_id_compare(struct stream_id a, struct stream_id b)
-{
-    if (a.ms != b.ms)
-        return a.ms < b.ms ? -1 : 1;
-    return (a.seq > b.seq) - (a.seq < b.seq);
-}
-static inline bool stream_id_is_zero(struct stream_id id)
-{
-    return id.ms == 0 && id.seq == 0;
-}
 /* The next greater id, or the next smaller one; false when there is none. */
 bool stream_id_next(struct stream_id *id);
 bool stream_id_before(struct stream_id *id);
@@ -43,12 +29,7 @@ bool stream_id_argument(struct call *call, uint32_t index, struct stream_id *id)
 /* Parses an end of a range: an id, "-", "+", or "(" and an id to be excluded; replies errors. */
 bool stream_bound_argument(struct call *call, uint32_t index, bool is_last, struct stream_id *id);
 void stream_id_invalid(struct call *call);
-/* Writes "ms-seq" without a zero byte; returns the length. to: STREAM_ID_TEXT_MAX. */
-size_t stream_id_format(char *to, struct stream_id id);
 void stream_id_reply(struct reply *reply, struct stream_id id);
-
-struct bytes stream_id_encode(char to[STREAM_ID_BYTES], struct stream_id id);
-bool stream_id_decode(struct bytes row, struct stream_id *id);
 
 /* The strings of an entry: encodes them as a row, counts them, and reads them one by one. */
 struct bytes stream_entry_encode(struct arena *arena, const struct bytes *strings, uint32_t count);

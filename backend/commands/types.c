@@ -20,7 +20,7 @@ const struct type_functions type_HASH_functions = {
                  RDB_FORM(RDB_TYPE_HASH_TTL_LISTPACK_OLD) | RDB_FORM(RDB_TYPE_HASH_TTL) |
                  RDB_FORM(RDB_TYPE_HASH_TTL_LISTPACK),
     .save = rdb_save_hash,
-    .load = rdb_load_hash,
+    .load = rdb_load_collection,
     .encoding = encoding_hash,
 };
 
@@ -28,7 +28,7 @@ const struct type_functions type_LIST_functions = {
     .rdb_types = RDB_FORM(RDB_TYPE_LIST) | RDB_FORM(RDB_TYPE_LIST_ZIPLIST) |
                  RDB_FORM(RDB_TYPE_LIST_QUICKLIST) | RDB_FORM(RDB_TYPE_LIST_QUICKLIST_2),
     .save = rdb_save_list,
-    .load = rdb_load_list,
+    .load = rdb_load_collection,
     .encoding = encoding_list,
     .sort_source = sort_source_list,
 };
@@ -37,7 +37,7 @@ const struct type_functions type_SET_functions = {
     .rdb_types =
         RDB_FORM(RDB_TYPE_SET) | RDB_FORM(RDB_TYPE_SET_INTSET) | RDB_FORM(RDB_TYPE_SET_LISTPACK),
     .save = rdb_save_set,
-    .load = rdb_load_set,
+    .load = rdb_load_collection,
     .encoding = encoding_set,
     .sort_source = sort_source_set,
     .has_no_order = true,
@@ -47,7 +47,7 @@ const struct type_functions type_ZSET_functions = {
     .rdb_types = RDB_FORM(RDB_TYPE_ZSET) | RDB_FORM(RDB_TYPE_ZSET_2) |
                  RDB_FORM(RDB_TYPE_ZSET_ZIPLIST) | RDB_FORM(RDB_TYPE_ZSET_LISTPACK),
     .save = rdb_save_zset,
-    .load = rdb_load_zset,
+    .load = rdb_load_collection,
     .encoding = encoding_zset,
     .sort_source = sort_source_zset,
 };

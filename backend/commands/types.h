@@ -54,8 +54,8 @@ struct type_functions {
 /* Functions of the rows in types.c; a new type defines its own in its file. */
 rdb_save_fn rdb_save_string, rdb_save_hash, rdb_save_list, rdb_save_set, rdb_save_zset,
     rdb_save_sortedint, rdb_save_stream, rdb_save_json;
-rdb_load_fn rdb_load_string, rdb_load_hash, rdb_load_list, rdb_load_set, rdb_load_zset,
-    rdb_load_sortedint, rdb_load_stream, rdb_load_json;
+rdb_load_fn rdb_load_string, rdb_load_collection, rdb_load_sortedint, rdb_load_stream,
+    rdb_load_json;
 encoding_fn encoding_raw, encoding_string, encoding_hash, encoding_list, encoding_set,
     encoding_zset, encoding_stream;
 sort_source_fn sort_source_list, sort_source_set, sort_source_zset;

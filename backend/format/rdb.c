@@ -168,15 +168,23 @@ void rdb_write_double(struct rdb_writer *writer, double value)
     write_little(writer, bits, sizeof bits);
 }
 
+static const char module_letters[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
 /* 6 bits for each of nine letters, then 10 bits for the version. */
 static uint64_t module_id(const char *name, unsigned version)
 {
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     uint64_t id = 0;
-    for (int i = 0; i < 9; i++)
-        id = id << 6 | (uint64_t)(strchr(letters, name[i]) - letters);
+    for (int i = 0; i < RDB_MODULE_NAME_LEN; i++)
+        id = id << 6 | (uint64_t)(strchr(module_letters, name[i]) - module_letters);
     return id << 10 | version;
+}
+
+void rdb_module_name(uint64_t id, char name[RDB_MODULE_NAME_LEN + 1])
+{
+    for (int i = RDB_MODULE_NAME_LEN - 1; i >= 0; i--)
+        name[i] = module_letters[id >> (10 + 6 * (RDB_MODULE_NAME_LEN - 1 - i)) & 63];
+    name[RDB_MODULE_NAME_LEN] = '\0';
 }
 
 void rdb_write_module(struct rdb_writer *writer, const char *name, unsigned version)
@@ -275,8 +283,10 @@ struct bytes rdb_finish(struct rdb_writer *writer)
 
 static bool next_bytes(struct rdb_reader *reader, uint64_t len, struct bytes *data)
 {
-    if (len > reader->rest.len)
+    if (len > reader->rest.len) {
+        reader->missing = len - reader->rest.len;
         return false;
+    }
     *data = (struct bytes){reader->rest.data, (size_t)len};
     reader->rest.data += len;
     reader->rest.len -= (size_t)len;
@@ -361,17 +371,23 @@ bool rdb_read_length(struct rdb_reader *reader, uint64_t *length)
     return rdb_read_byte(reader, &first) && read_length_rest(reader, first, length);
 }
 
-static bool read_compressed(struct rdb_reader *reader, struct bytes *text)
+/* Takes the bytes of a compressed string; `len` is its length when it is decompressed. */
+static bool next_compressed(struct rdb_reader *reader, struct bytes *packed, uint64_t *len)
 {
     uint64_t packed_len;
+    if (!rdb_read_length(reader, &packed_len) || !rdb_read_length(reader, len) ||
+        packed_len > UINT32_MAX || *len == 0 || *len > packed_len * LZF_RATIO_MAX ||
+        *len > UINT32_MAX || !next_bytes(reader, packed_len, packed))
+        return false;
+    reader->unfolded += *len;
+    return !rdb_is_over(reader);
+}
+
+static bool read_compressed(struct rdb_reader *reader, struct bytes *text)
+{
     uint64_t len;
     struct bytes packed;
-    if (!rdb_read_length(reader, &packed_len) || !rdb_read_length(reader, &len) ||
-        !next_bytes(reader, packed_len, &packed) || len == 0 || len > packed_len * LZF_RATIO_MAX ||
-        len > UINT32_MAX)
-        return false;
-    reader->unfolded += len;
-    if (rdb_is_over(reader))
+    if (!next_compressed(reader, &packed, &len))
         return false;
     char *data = arena_alloc(reader->arena, (size_t)len);
     if (lzf_decompress(packed.data, (unsigned)packed.len, data, (unsigned)len) != len)
@@ -399,6 +415,20 @@ bool rdb_read_string(struct rdb_reader *reader, struct bytes *text)
     return read_length_rest(reader, first, &length) && next_bytes(reader, length, text);
 }
 
+bool rdb_skip_string(struct rdb_reader *reader)
+{
+    uint8_t first;
+    uint64_t length;
+    struct bytes data;
+    if (!rdb_read_byte(reader, &first))
+        return false;
+    if (first == ENCODED_LZF)
+        return next_compressed(reader, &data, &length);
+    if (first >= ENCODED_INT8 && first <= ENCODED_INT32)
+        return next_bytes(reader, (uint64_t)1 << (first - ENCODED_INT8), &data);
+    return read_length_rest(reader, first, &length) && next_bytes(reader, length, &data);
+}
+
 bool rdb_read_double(struct rdb_reader *reader, double *value)
 {
     struct bytes data;
@@ -423,15 +453,23 @@ bool rdb_read_ms(struct rdb_reader *reader, uint64_t *ms)
     return true;
 }
 
+bool rdb_read_seconds(struct rdb_reader *reader, uint64_t *ms)
+{
+    struct bytes data;
+    if (!next_bytes(reader, 4, &data))
+        return false;
+    *ms = little(data.data, 4) * 1000;
+    return true;
+}
+
 bool rdb_read_double_text(struct rdb_reader *reader, double *value)
 {
-    enum { IS_NAN = 253, IS_INF = 254, IS_NEGATIVE_INF = 255 };
     uint8_t len;
     struct bytes text;
     if (!rdb_read_byte(reader, &len))
         return false;
-    if (len >= IS_NAN) {
-        *value = len == IS_NAN ? NAN : len == IS_INF ? INFINITY : -INFINITY;
+    if (len >= RDB_SCORE_NAN) {
+        *value = len == RDB_SCORE_NAN ? NAN : len == RDB_SCORE_INF ? INFINITY : -INFINITY;
         return true;
     }
     return next_bytes(reader, len, &text) && number_parse_double(text, value);

@@ -8,7 +8,8 @@
  * Payloads are written in version 10 (Redis 7.0), hashes whose fields have a TTL in version 12 (Redis 7.4). They are read up to
  * version 12 (Redis 7.4 and 8, Valkey 8) and in version 80 (Valkey 9).
  *
- * rdb.c has the pure functions for lengths, strings and packed lists; commands/rdb_save.c and rdb_load.c encode the types.
+ * rdb.c has the pure functions for lengths, strings and packed lists; rdb_elements.h reads collections, rdb_file.h whole files;
+ * commands/rdb_save.c and rdb_load.c encode the types.
  * Format: Redis' rdb.h, listpack.c and ziplist.c describe it; https://rdb.fnordig.de/file_format.html
  */
 #pragma once
@@ -53,7 +54,17 @@ enum rdb_type {
 };
 
 /* Opcode before each part of a module's value. */
-enum rdb_opcode { RDB_OPCODE_END = 0, RDB_OPCODE_UINT = 2, RDB_OPCODE_STRING = 5 };
+enum rdb_opcode {
+    RDB_OPCODE_END = 0,
+    RDB_OPCODE_INT = 1,
+    RDB_OPCODE_UINT = 2,
+    RDB_OPCODE_FLOAT = 3,
+    RDB_OPCODE_DOUBLE = 4,
+    RDB_OPCODE_STRING = 5
+};
+
+/* Scores as text have a length in one byte; from here on it stands for a number without text. */
+enum { RDB_SCORE_NAN = 253, RDB_SCORE_INF = 254, RDB_SCORE_NEGATIVE_INF = 255 };
 
 /* CRC-64 of Redis: Jones' polynomial, reflected, initial 0. Continues from `crc`. */
 uint64_t crc64(uint64_t crc, struct bytes data);
@@ -101,6 +112,8 @@ struct rdb_reader {
     uint64_t limit;    /* for the total length of decompressed strings; 0: none */
     uint64_t unfolded; /* total length so far */
     uint64_t version;  /* of the format */
+    /* bytes that the last read needed and `rest` did not have; 0: it failed for another reason */
+    uint64_t missing;
 };
 /* Did reading fail because decompressed strings exceed the limit? */
 static inline bool rdb_is_over(const struct rdb_reader *reader)
@@ -113,13 +126,20 @@ bool rdb_open(struct rdb_reader *reader, struct arena *arena, struct bytes paylo
 bool rdb_read_byte(struct rdb_reader *reader, uint8_t *byte);
 bool rdb_read_length(struct rdb_reader *reader, uint64_t *length);
 bool rdb_read_string(struct rdb_reader *reader, struct bytes *text);
+/* Skips a string; adds its length to `unfolded` if it is compressed. */
+bool rdb_skip_string(struct rdb_reader *reader);
 bool rdb_read_double(struct rdb_reader *reader, double *value);
 bool rdb_read_raw(struct rdb_reader *reader, size_t len, struct bytes *data);
 bool rdb_read_ms(struct rdb_reader *reader, uint64_t *ms);
+/* Reads a time of 4 bytes, in seconds. */
+bool rdb_read_seconds(struct rdb_reader *reader, uint64_t *ms);
 /* Reads a score in text form; special bytes stand for nan and the infinities. */
 bool rdb_read_double_text(struct rdb_reader *reader, double *value);
 /* Reads a module type's id; false: it is another module's. The version is ignored. */
 bool rdb_read_module(struct rdb_reader *reader, const char *name);
+/* The name of the module type with this id. */
+enum { RDB_MODULE_NAME_LEN = 9 };
+void rdb_module_name(uint64_t id, char name[RDB_MODULE_NAME_LEN + 1]);
 
 /* Iterate over the elements of a listpack or ziplist. *at starts at 0. Returns RDB_PACK_END after the last element,
  * RDB_PACK_BAD for damaged bytes. Integers are returned as text. */
