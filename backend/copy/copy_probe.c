@@ -1,0 +1,70 @@
+/*
+ * copy_probe.c - asks the target what would go wrong, before anything is written.
+ *
+ *   in each database     DBSIZE                       is it there? is it empty, for --existing refuse?
+ *   for the first key    RESTORE k 0 x, SET k v EX x  wrong on purpose: NOPERM says that the user may not write;
+ *                                                     any other error says that it may
+ */
+#include "backend/copy/commands.h"
+#include "backend/copy/copy.h"
+#include "shared/check.h"
+#include "shared/resp.h"
+
+#include <inttypes.h>
+
+static void send_probe(struct copy *copy, enum request_kind kind, const struct bytes *words,
+                       uint32_t count, uint64_t db)
+{
+    struct destination to = {.lane = lane_of(copy->lanes, BYTES("")), .db = db};
+    (void)commands_send(&to, kind, words, count);
+}
+
+static void probe_rights(struct copy *copy)
+{
+    struct bytes key = copy->survey.first_key;
+    struct bytes restore[] = {BYTES("RESTORE"), key, BYTES("0"), BYTES("x")};
+    struct bytes set[] = {BYTES("SET"), key, BYTES("v"), BYTES("EX"), BYTES("x")};
+    uint64_t db = copy->survey.dbs[0];
+    if (!key.data)
+        return;
+    send_probe(copy, REQUEST_PROBE, restore, COUNT_OF(restore), db);
+    send_probe(copy, REQUEST_PROBE, set, COUNT_OF(set), db);
+}
+
+void copy_probe(struct copy *copy)
+{
+    struct bytes ping[] = {BYTES("PING")};
+    struct bytes size[] = {BYTES("DBSIZE")};
+    bool counts = copy->options->existing == EXISTING_REFUSE;
+    send_probe(copy, REQUEST_PROBE, ping, 1, 0);
+    for (unsigned i = 0; i < copy->survey.db_count; i++)
+        send_probe(copy, counts ? REQUEST_COUNT : REQUEST_PROBE, counts ? size : ping, 1,
+                   copy->survey.dbs[i]);
+    probe_rights(copy);
+}
+
+static void probe_failed(struct copy *copy, const struct request *request, struct bytes text)
+{
+    copy->wrong = true;
+    report_say(&copy->report, "scree-copy: %s, database %" PRIu64 ": %.*s",
+               copy->options->to.address, request->db, (int)text.len, text.data);
+}
+
+static bool has_code(struct bytes frame, const char *code)
+{
+    size_t len = strlen(code);
+    return frame.len > len + 1 && memcmp(frame.data + 1, code, len) == 0;
+}
+
+void copy_probe_reply(struct copy *copy, const struct request *request, struct bytes frame)
+{
+    static const char *const wrong[] = {"NOPERM", "NOAUTH", "LOADING", "CLUSTERDOWN", "READONLY"};
+    if (frame.data[0] == '-') {
+        for (size_t i = 0; i < COUNT_OF(wrong); i++)
+            if (has_code(frame, wrong[i]))
+                probe_failed(copy, request, (struct bytes){frame.data + 1, frame.len - 3});
+        return;
+    }
+    if (request->kind == REQUEST_COUNT && !bytes_equal(frame, BYTES(":0\r\n")))
+        probe_failed(copy, request, BYTES("it has keys, and --existing refuse was given"));
+}

@@ -1,0 +1,22 @@
+/*
+ * main.c - scree-copy: moves data into Scree. It has nothing of the servers but their formats and connections.
+ */
+#include "backend/copy/copy.h"
+#include "shared/log.h"
+
+#include <signal.h>
+
+/* Freed memory goes back to the system soon, as in the servers. */
+extern const char *malloc_conf;
+const char *malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0";
+
+int main(int argc, char **argv)
+{
+    struct copy_options options;
+    enum options_result parsed = options_parse(argc, argv, &options);
+    if (parsed != OPTIONS_RUN)
+        return parsed == OPTIONS_DONE ? EXIT_DONE : EXIT_ARGUMENTS;
+    (void)signal(SIGPIPE, SIG_IGN);
+    log_set_level(LOG_ERROR);
+    return (int)copy_run(&options);
+}

@@ -1,0 +1,284 @@
+#include "backend/copy/options.h"
+
+#include "config/option.h"
+#include "shared/check.h"
+#include "shared/glob.h"
+#include "shared/number.h"
+#include "shared/version.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char HELP[] =
+    "usage: scree-copy [run|check] --from rdb:FILE --to scree://[USER@]HOST:PORT[/DB] "
+    "[options]\n"
+    "\n"
+    "Copies an RDB file of Redis 6 to 8.2 or Valkey 7 to 9 into Scree: all types, functions, times "
+    "to live.\n"
+    "\n"
+    "  run       checks the file and the target, then copies (without a word: run)\n"
+    "  check     says everything that is wrong, and copies nothing\n"
+    "\n"
+    "  --from rdb:FILE          the file; rdb:- reads standard input\n"
+    "  --to scree://HOST:PORT   a proxy, or a backend; screes:// uses TLS; null: only reads the "
+    "file\n"
+    "                           USER is a namespace or an ACL user; its password is in "
+    "$TO_PASSWORD\n"
+    "  --db N[=M],...           only these databases of the file, N into M (default: each into its "
+    "own)\n"
+    "  --match GLOB             only keys that match, such as cart:*; may be repeated\n"
+    "  --skip GLOB              no keys that match; may be repeated\n"
+    "  --strip PREFIX           only keys with this prefix, and without it\n"
+    "  --add PREFIX             put this before each key\n"
+    "  --existing replace|keep|refuse\n"
+    "                           keys that the target has: replace them (default), keep them, or "
+    "copy\n"
+    "                           only into empty databases\n"
+    "  --functions yes|no       copy libraries of functions (default yes)\n"
+    "  --lanes N                connections to the target (default 8)\n"
+    "  --rate SIZE              at most so many bytes a second, such as 50mb\n"
+    "  --ca-file FILE --cert-file FILE --key-file FILE\n"
+    "                           for screes://: authorities (default: those of the system), own "
+    "certificate\n"
+    "  --dry-run                as check\n"
+    "  --json                   one JSON object at the end, on standard output\n"
+    "  --quiet                  no progress\n"
+    "  --version, --help\n"
+    "\n"
+    "A run that was stopped may be started again: keys are replaced, and the result is the same.\n"
+    "exit: 0 done  1 some keys were refused, and listed  2 wrong arguments  3 the file, 4 "
+    "the target failed:\n"
+    "      the same command may be run again  5 stopped by a signal\n";
+
+static bool wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bool wrong(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    (void)fputs("scree-copy: ", stderr);
+    (void)vfprintf(stderr, format, values);
+    (void)fputs("; see scree-copy --help\n", stderr);
+    va_end(values);
+    return false;
+}
+
+/* ---- values ---- */
+
+static bool parse_yes(const char *name, const char *text, bool *value)
+{
+    *value = strcmp(text, "yes") == 0;
+    return *value || strcmp(text, "no") == 0 ||
+           wrong("%s: expected yes or no, not '%s'", name, text);
+}
+
+static bool parse_from(struct copy_options *options, const char *text)
+{
+    if (strncmp(text, "rdb:", 4) != 0 || !text[4])
+        return wrong("--from: expected rdb:FILE or rdb:-, not '%s'", text);
+    options->file = text + 4;
+    return true;
+}
+
+/* Cuts /db off the end of host:port/db. */
+static bool parse_url_db(struct copy_target *to, char *rest)
+{
+    char *slash = strchr(rest, '/');
+    if (!slash)
+        return true;
+    struct bytes number = bytes_of(slash + 1);
+    *slash = '\0';
+    return number.len == 0 || (number_parse_int64(number, &to->db) && to->db >= 0);
+}
+
+static bool parse_address(struct copy_target *to, const char *text)
+{
+    char rest[COPY_ADDRESS_MAX];
+    const char *at = strrchr(text, '@');
+    if (strlen(text) >= sizeof rest)
+        return false;
+    if (at)
+        (void)snprintf(to->user, sizeof to->user, "%.*s", (int)(at - text), text);
+    (void)snprintf(rest, sizeof rest, "%s", at ? at + 1 : text);
+    if (!parse_url_db(to, rest))
+        return false;
+    (void)snprintf(to->address, sizeof to->address, "%s", rest);
+    return address_valid(bytes_of(to->address));
+}
+
+static bool parse_to(struct copy_options *options, const char *text)
+{
+    struct copy_target *to = &options->to;
+    static const char plain[] = "scree://";
+    static const char secure[] = "screes://";
+    to->is_null = strcmp(text, "null:") == 0;
+    to->is_secure = strncmp(text, secure, strlen(secure)) == 0;
+    size_t scheme = to->is_secure ? strlen(secure) : strlen(plain);
+    if (to->is_null)
+        return true;
+    if ((to->is_secure || strncmp(text, plain, scheme) == 0) && parse_address(to, text + scheme))
+        return strchr(to->user, ':') == NULL ||
+               wrong("--to: a password does not belong into the address: set TO_PASSWORD");
+    return wrong("--to: expected scree://[USER@]HOST:PORT[/DB], screes://… or null:, not '%s'",
+                 text);
+}
+
+static bool parse_db(struct copy_dbs *dbs, struct bytes text)
+{
+    const char *equals = memchr(text.data, '=', text.len);
+    struct bytes from = {text.data, equals ? (size_t)(equals - text.data) : text.len};
+    struct bytes to = equals ? (struct bytes){equals + 1, text.len - from.len - 1} : from;
+    if (dbs->count == COPY_DBS_MAX || !number_parse_uint64(from, &dbs->from[dbs->count]) ||
+        !number_parse_uint64(to, &dbs->to[dbs->count]))
+        return false;
+    dbs->count++;
+    return true;
+}
+
+static bool parse_dbs(struct copy_options *options, const char *text)
+{
+    const char *rest = text;
+    for (;;) {
+        size_t len = strcspn(rest, ",");
+        if (!parse_db(&options->dbs, (struct bytes){rest, len}))
+            return wrong("--db: expected at most %d numbers such as 0,3=5, not '%s'", COPY_DBS_MAX,
+                         text);
+        if (!rest[len])
+            return true;
+        rest += len + 1;
+    }
+}
+
+static bool parse_glob(const char *name, struct copy_globs *globs, const char *text)
+{
+    struct bytes pattern = bytes_of(text);
+    if (globs->count == COPY_GLOBS_MAX || !glob_is_bounded(pattern))
+        return wrong("%s: at most %d patterns, of at most %d bytes", name, COPY_GLOBS_MAX,
+                     GLOB_PATTERN_MAX);
+    globs->all[globs->count++] = pattern;
+    return true;
+}
+
+static bool parse_existing(struct copy_options *options, const char *text)
+{
+    static const char *const words[] = {"replace", "keep", "refuse"};
+    for (unsigned i = 0; i < COUNT_OF(words); i++) {
+        if (strcmp(text, words[i]) == 0) {
+            options->existing = (enum copy_existing)i;
+            return true;
+        }
+    }
+    return wrong("--existing: expected replace, keep or refuse, not '%s'", text);
+}
+
+static bool parse_lanes(struct copy_options *options, const char *text)
+{
+    uint64_t lanes;
+    if (!number_parse_uint64(bytes_of(text), &lanes) || lanes < 1 || lanes > COPY_LANES_MAX)
+        return wrong("--lanes: expected a number from 1 to %d, not '%s'", COPY_LANES_MAX, text);
+    options->lanes = (unsigned)lanes;
+    return true;
+}
+
+static bool parse_rate(struct copy_options *options, const char *text)
+{
+    return option_number(OPTION_BYTES, bytes_of(text), &options->rate_bytes) ||
+           wrong("--rate: expected a size such as 50mb, not '%s'", text);
+}
+
+/* ---- all arguments ---- */
+
+static bool parse_tls_file(struct copy_options *options, const char *name, const char *value)
+{
+    const char **file = strcmp(name, "--ca-file") == 0     ? &options->tls.ca_file
+                        : strcmp(name, "--cert-file") == 0 ? &options->tls.cert_file
+                        : strcmp(name, "--key-file") == 0  ? &options->tls.key_file
+                                                           : NULL;
+    if (!file)
+        return wrong("unknown argument %s", name);
+    *file = value;
+    return true;
+}
+
+static bool parse_pair(struct copy_options *options, const char *name, const char *value)
+{
+    if (strcmp(name, "--from") == 0)
+        return parse_from(options, value);
+    if (strcmp(name, "--to") == 0)
+        return parse_to(options, value);
+    if (strcmp(name, "--db") == 0)
+        return parse_dbs(options, value);
+    if (strcmp(name, "--match") == 0)
+        return parse_glob(name, &options->match, value);
+    if (strcmp(name, "--skip") == 0)
+        return parse_glob(name, &options->skip, value);
+    if (strcmp(name, "--strip") == 0 || strcmp(name, "--add") == 0) {
+        *(name[2] == 's' ? &options->strip : &options->add) = bytes_of(value);
+        return true;
+    }
+    if (strcmp(name, "--existing") == 0)
+        return parse_existing(options, value);
+    if (strcmp(name, "--functions") == 0)
+        return parse_yes(name, value, &options->has_functions);
+    if (strcmp(name, "--lanes") == 0)
+        return parse_lanes(options, value);
+    if (strcmp(name, "--rate") == 0)
+        return parse_rate(options, value);
+    return parse_tls_file(options, name, value);
+}
+
+/* A word without a value. */
+static bool parse_word(struct copy_options *options, const char *word)
+{
+    if (strcmp(word, "--json") == 0)
+        options->is_json = true;
+    else if (strcmp(word, "--quiet") == 0)
+        options->is_quiet = true;
+    else if (strcmp(word, "--dry-run") == 0 || strcmp(word, "check") == 0)
+        options->command = COPY_CHECK;
+    else if (strcmp(word, "run") != 0)
+        return false;
+    return true;
+}
+
+static bool parse_all(int argc, char **argv, struct copy_options *options)
+{
+    for (int i = 1; i < argc; i++) {
+        if (parse_word(options, argv[i]))
+            continue;
+        if (i + 1 == argc)
+            return wrong("%s: unknown, or its value is missing", argv[i]);
+        if (!parse_pair(options, argv[i], argv[i + 1]))
+            return false;
+        i++;
+    }
+    return true;
+}
+
+static bool are_complete(const struct copy_options *options)
+{
+    if (!options->file)
+        return wrong("--from is missing");
+    if (!options->to.is_null && !*options->to.address)
+        return wrong("--to is missing");
+    if (options->to.db >= 0 && options->dbs.count > 0)
+        return wrong("--db and a database in --to exclude each other");
+    return true;
+}
+
+enum options_result options_parse(int argc, char **argv, struct copy_options *options)
+{
+    const char *password = getenv("TO_PASSWORD");
+    *options = (struct copy_options){.has_functions = true, .lanes = 8, .tls = {"", "", ""}};
+    options->to.password = password ? password : "";
+    options->to.db = -1;
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        (void)printf("scree-copy %s\n", SCREE_VERSION);
+        return OPTIONS_DONE;
+    }
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        (void)fputs(HELP, stdout);
+        return OPTIONS_DONE;
+    }
+    return parse_all(argc, argv, options) && are_complete(options) ? OPTIONS_RUN : OPTIONS_WRONG;
+}

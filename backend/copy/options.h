@@ -1,0 +1,67 @@
+/*
+ * options.h - the arguments of scree-copy.
+ *
+ *   scree-copy [run|check] --from rdb:FILE --to scree://[user@]host:port[/db] [options]
+ *
+ * The user is that of AUTH: an ACL user, or a namespace. Passwords come from the environment (TO_PASSWORD), so that no list of processes
+ * shows them.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+enum { COPY_GLOBS_MAX = 64, COPY_DBS_MAX = 64, COPY_ADDRESS_MAX = 512, COPY_LANES_MAX = 64 };
+
+enum copy_command { COPY_RUN, COPY_CHECK };
+/* What happens to keys that the target has already. */
+enum copy_existing { EXISTING_REPLACE, EXISTING_KEEP, EXISTING_REFUSE };
+
+struct copy_target {
+    bool is_null; /* null: nothing is sent */
+    bool is_secure;
+    char user[COPY_ADDRESS_MAX];    /* empty: none */
+    char address[COPY_ADDRESS_MAX]; /* host:port */
+    const char *password;           /* empty: none */
+    int64_t db;                     /* -1: as in the source */
+};
+
+/* Patterns of keys. */
+struct copy_globs {
+    struct bytes all[COPY_GLOBS_MAX];
+    unsigned count;
+};
+
+/* Which databases are copied, and into which. */
+struct copy_dbs {
+    uint64_t from[COPY_DBS_MAX];
+    uint64_t to[COPY_DBS_MAX];
+    unsigned count; /* 0: all, each into its own */
+};
+
+struct copy_tls {
+    const char *ca_file;
+    const char *cert_file;
+    const char *key_file;
+};
+
+struct copy_options {
+    enum copy_command command;
+    const char *file; /* behind rdb: */
+    struct copy_target to;
+    struct copy_dbs dbs;
+    struct copy_globs match;
+    struct copy_globs skip;
+    struct bytes strip; /* a prefix of keys that is removed; keys without it are not copied */
+    struct bytes add;   /* a prefix that is put before keys */
+    enum copy_existing existing;
+    bool has_functions;
+    uint64_t rate_bytes; /* per second; 0: no limit */
+    unsigned lanes;
+    struct copy_tls tls;
+    bool is_json;
+    bool is_quiet;
+};
+
+enum options_result { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
+/* Prints help, the version or what is wrong, unless it is OPTIONS_RUN. */
+enum options_result options_parse(int argc, char **argv, struct copy_options *options);

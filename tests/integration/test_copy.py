@@ -1,0 +1,427 @@
+#!/usr/bin/python3
+"""scree-copy: RDB files of redis-server go into a cluster, with every type, encoding and time to live; what is wrong is said first."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+from support import ROOT, rdb_payload
+from support.cluster import Cluster, Oracle, binary
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
+from support.resp import Connection
+
+suite = Suite(__doc__)
+FAR_MS = 4102444800123  # in 2100
+LIMITS = ('list-max-listpack-size', 'hash-max-listpack-entries', 'zset-max-listpack-entries', 'set-max-intset-entries', 'stream-node-max-entries')
+
+
+class Source:
+    """A redis-server that writes RDB files."""
+
+    def __init__(self, oracle):
+        self.oracle, self.db = oracle, 0
+        self.connection = Connection(oracle.address)
+
+    def call(self, *words):
+        kind, value = self.connection.call(*words)
+        check(kind != '-', '%s: %s' % (words[:3], value))
+        return value
+
+    def save(self):
+        self.call('SAVE')
+        return os.path.join(self.oracle.folder, 'dump.rdb')
+
+
+def copy(*words, cluster=None, wrapper=(), **more):
+    """Runs scree-copy to its end."""
+    to = () if cluster is None else ('--to', address(cluster))
+    return subprocess.run([*wrapper, binary('scree-copy'), *words, *to], capture_output=True, text=True, timeout=patience(), check=False, **more)
+
+
+def address(cluster, db=None):
+    return 'scree://%s:%d%s' % (*cluster.proxies[0].address, '' if db is None else '/%d' % db)
+
+
+def check_copied(done, words=''):
+    check_equal(done.returncode, 0, 'exit code: ' + done.stdout + done.stderr)
+    check(words in done.stdout, 'no %r in %s' % (words, done.stdout))
+
+
+READS = {
+    b'string': [('GET',)],
+    b'list': [('LRANGE', '0', '-1')],
+    b'set': [('SMEMBERS',)],
+    b'hash': [('HGETALL',)],
+    b'zset': [('ZRANGE', '0', '-1', 'WITHSCORES')],
+    b'stream': [('XRANGE', '-', '+')],
+}
+
+
+def pairs(values):
+    return sorted(zip(values[::2], values[1::2]))
+
+
+def pending_of(fields):
+    """The pending entries of a group or consumer; versions name them differently."""
+    return fields[b'pel'] if b'pel' in fields else fields[b'pending']
+
+
+def stream_state(connection, key):
+    """What XINFO says about a stream, without times of this moment and without lengths of Redis' trees."""
+    def plain(value):
+        if value[0] == '*':
+            return [plain(part) for part in value[1]]
+        return value[1]
+    info = plain(connection.call('XINFO', 'STREAM', key, 'FULL', 'COUNT', '0'))
+    fields = dict(zip(info[::2], info[1::2]))
+    groups = []
+    for group in fields[b'groups']:
+        group = dict(zip(group[::2], group[1::2]))
+        consumers = []
+        for consumer in group[b'consumers']:
+            consumer = dict(zip(consumer[::2], consumer[1::2]))
+            consumers.append((consumer[b'name'], pending_of(consumer)))
+        groups.append((group[b'name'], group[b'last-delivered-id'], group[b'entries-read'], pending_of(group), sorted(consumers)))
+    return [fields[name] for name in (b'length', b'last-generated-id', b'max-deleted-entry-id', b'entries-added', b'recorded-first-entry-id')] + sorted(groups)
+
+
+def value_of(connection, key):
+    """Type, time to live and value of a key, in an order that does not depend on the server."""
+    kind = connection.call('TYPE', key)[1]
+    expires = connection.call('PEXPIRETIME', key)[1]
+    if kind == b'none':
+        return None
+    replies = [connection.call(words[0], key, *words[1:]) for words in READS[kind]]
+    value = replies[0][1]
+    if kind in (b'hash', b'set'):
+        texts = [part[1] for part in value]
+        value = sorted(texts) if kind == b'set' else pairs(texts)
+    if kind == b'stream':
+        value = (value, stream_state(connection, key))
+    return kind, expires, value
+
+
+def check_equal_keys(source, target, keys=None):
+    keys = keys if keys is not None else [key[1] for key in source.call('KEYS', '*')]
+    for key in keys:
+        check_equal(value_of(target, key), value_of(source.connection, key), 'key %r' % key)
+    return len(keys)
+
+
+def fill(source, prefix, sizes):
+    """Keys of each type with so many elements; and texts of each kind."""
+    for count in sizes:
+        name = prefix + str(count)
+        numbers = [str(i * i - 5) for i in range(count)]
+        texts = ['element %d %s' % (i, 'x' * (i % 50)) for i in range(count)]
+        source.call('RPUSH', 'list:' + name, *texts)
+        source.call('RPUSH', 'numbers:' + name, *numbers)
+        source.call('SADD', 'set:' + name, *texts)
+        source.call('SADD', 'integers:' + name, *numbers)
+        source.call('HSET', 'hash:' + name, *(word for text in texts for word in (text, text[::-1])))
+        source.call('ZADD', 'zset:' + name, *(word for i, text in enumerate(texts) for word in (repr(i / 3), text)))
+        for i, text in enumerate(texts):
+            source.call('XADD', 'stream:' + name, '%d-%d' % (i // 2 + 1, i % 2 + 1), *(('f', text) if i % 5 else ('g', text, 'h', str(i))))
+    source.call('ZADD', 'infinite:' + prefix, '-inf', 'a', 'inf', 'b', '1e300', 'c', '-0.1', 'd')
+    for i, text in enumerate(('', '0', '-1', '127', '-129', '70000', '2147483647', '9223372036854775807', '007', 'x' * 10, 'ab' * 5000, 'q' * 70000)):
+        source.call('SET', 'string:%s%d' % (prefix, i), text)
+
+
+def fill_groups(source, key, count):
+    """Groups with pending entries of messages that exist, were deleted and were trimmed, delivered once and twice."""
+    source.call('XGROUP', 'CREATE', key, 'first', '0')
+    source.call('XGROUP', 'CREATE', key, 'idle', '$')
+    source.call('XGROUP', 'CREATECONSUMER', key, 'first', 'lazy')
+    source.call('XREADGROUP', 'GROUP', 'first', 'one', 'COUNT', str(count), 'STREAMS', key, '>')
+    source.call('XREADGROUP', 'GROUP', 'first', 'two', 'COUNT', str(count), 'STREAMS', key, '>')
+    source.call('XCLAIM', key, 'first', 'two', '0', '1-1', 'RETRYCOUNT', '7')
+
+
+def set_limits(source, limit):
+    for name in LIMITS:
+        source.call('CONFIG', 'SET', name, limit)
+
+
+@suite.case('every type comes in every encoding, on both sides of the thresholds, with its time to live')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        for limit in ('128', '4'):
+            set_limits(source, limit)
+            fill(source, limit + ':', (1, 3, 4, 5, 127, 129))
+        fill_groups(source, 'stream:4:129', 5)
+        fill_groups(source, 'stream:128:5', 2)
+        source.call('XDEL', 'stream:4:129', '3-1', '4-2')
+        source.call('PEXPIREAT', 'hash:4:5', str(FAR_MS))
+        source.call('PEXPIREAT', 'string:4:0', str(FAR_MS + 1))
+        source.call('PEXPIREAT', 'stream:4:3', str(FAR_MS + 2))
+        done = copy('--from', 'rdb:' + source.save(), cluster=cluster)
+        check_copied(done)
+        with cluster.connect() as target:
+            count = check_equal_keys(source, target)
+            check_equal(target.call('DBSIZE')[1], b'%d' % count)
+        check('copy: %d keys;' % count in done.stdout, done.stdout)
+
+
+@suite.case('long collections go in parts and are the same; a second run changes nothing')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        count = sized(25000, long=600000)
+        for at in range(0, count, 5000):
+            texts = ['element %07d' % i + 'x' * 40 for i in range(at, at + 5000)]
+            source.call('RPUSH', 'list', *texts)
+            source.call('SADD', 'set', *texts)
+            source.call('HSET', 'hash', *(word for text in texts for word in (text, text[::-1])))
+            source.call('ZADD', 'zset', *(word for i, text in enumerate(texts) for word in (repr(i / 3), text)))
+            source.connection.pipeline([('XADD', 'stream', '%d-1' % (i + 1), 'field', text) for i, text in enumerate(texts, at)])
+        fill_groups(source, 'stream', 200)
+        source.call('PEXPIREAT', 'zset', str(FAR_MS))
+        path = source.save()
+        check('5 longer collections go in parts' in copy('check', '--from', 'rdb:' + path, '--to', 'null:').stdout, 'nothing goes in parts')
+        for _ in range(2):
+            check_copied(copy('--from', 'rdb:' + path, cluster=cluster), 'copy: 5 keys;')
+            with cluster.connect() as target:
+                check_equal(check_equal_keys(source, target), 5)
+
+
+@suite.case('databases, filters and names: --db, --match, --skip, --strip, --add')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        for db in ('0', '3', '5'):
+            source.call('SELECT', db)
+            for key in ('shop:cart:1', 'shop:cart:2', 'shop:user', 'other'):
+                source.call('SET', key, db)
+        path = 'rdb:' + source.save()
+        done = copy('--from', path, '--db', '3=7,5', '--match', 'shop:*', '--match', 'oth*', '--skip', '*:2', '--strip', 'shop:',
+                    '--add', 'new:', cluster=cluster)
+        check_copied(done, 'copy: 4 keys, 8 left out;')
+        with cluster.connect() as target:
+            for db, keys in (('0', []), ('5', [b'new:cart:1', b'new:user']), ('7', [b'new:cart:1', b'new:user'])):
+                target.call('SELECT', db)
+                check_equal(sorted(key[1] for key in target.call('KEYS', '*')[1]), keys, 'keys of database ' + db)
+            check_equal(target.call('GET', 'new:user')[1], b'3')
+        check_copied(copy('--from', path, '--to', address(cluster, 9), '--match', 'other'), 'copy: 3 keys')
+
+
+@suite.case('--existing: keys are replaced, kept, or nothing is copied; also those that go in parts')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        source.call('SET', 'a', 'new')
+        source.call('RPUSH', 'short', 'new')
+        for _ in range(40):
+            source.call('RPUSH', 'long', *['y' * 100] * 500)
+        path = 'rdb:' + source.save()
+        with cluster.connect() as target:
+            def reset():
+                target.call('DEL', 'a', 'short', 'long')
+                target.pipeline([('SET', 'a', 'old'), ('RPUSH', 'short', 'old'), ('RPUSH', 'long', 'old', 'er')])
+            reset()
+            done = copy('--from', path, '--existing', 'refuse', cluster=cluster)
+            check_equal((done.returncode, 'database 0: it has keys' in done.stderr), (4, True), done.stderr)
+            check_copied(copy('--from', path, '--existing', 'keep', cluster=cluster), 'copy: 0 keys, 3 kept')
+            check_equal([target.call('GET', 'a')[1], target.call('LLEN', 'short')[1], target.call('LLEN', 'long')[1]], [b'old', b'1', b'2'])
+            check_copied(copy('--from', path, cluster=cluster), 'copy: 3 keys;')
+            check_equal(check_equal_keys(source, target), 3)
+            target.call('DEL', 'long')
+            check_copied(copy('--from', path, '--existing', 'keep', cluster=cluster), 'copy: 1 keys, 2 kept')
+            check_equal(target.call('LLEN', 'long')[1], b'20000')
+
+
+@suite.case('functions come, unless they are left out; keys that have expired do not, and are deleted in the target')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        source.call('FUNCTION', 'LOAD', "#!lua name=lib\nredis.register_function('f', function() return 'from f' end)")
+        source.call('SET', 'short', 'lived', 'PX', '50')
+        source.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
+        path = 'rdb:' + source.save()
+        time.sleep(0.1)
+        with cluster.connect() as target:
+            target.call('SET', 'short', 'old')
+            check_copied(copy('--from', path, '--functions', 'no', cluster=cluster), 'copy: 0 keys, 1 expired;')
+            check_equal(target.call('FUNCTION', 'LIST')[1], [])
+            check_equal(target.call('EXISTS', 'short')[1], b'0')
+            for _ in range(2):
+                check_copied(copy('--from', path, cluster=cluster), 'copy: 0 keys, 1 libraries of functions, 1 expired;')
+            check_equal(target.call('FCALL', 'f', '0')[1], b'from f')
+
+
+def rdb(version, *parts):
+    """A file made by hand, with its checksum."""
+    data = version + b''.join(parts) + b'\xff'
+    return data + rdb_payload.crc64(data).to_bytes(8, 'little')
+
+
+def module_id(name):
+    letters = b'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+    number = 0
+    for letter in name:
+        number = number << 6 | letters.index(letter)
+    return b'\x81' + (number << 10 | 3).to_bytes(8, 'big')
+
+
+@suite.case('files of Redis 7.2 and 7.4 and of Valkey 9: sets as listpacks, times to live of fields; values of unknown modules are named')
+def _(run):
+    far = FAR_MS.to_bytes(8, 'little')
+    with Cluster(backends=1, partitions=2) as cluster:
+        path = os.path.join(cluster.folder, 'later.rdb')
+        files = {
+            'redis 7.2': rdb(b'REDIS0011', b'\x14\x01s' + rdb_payload.string(rdb_payload.listpack('a', 'b')),
+                             b'\x07\x04time' + module_id(b'TSDB-TYPE') + b'\x02\x01\x05\x01x\x00', b'\xf7' + module_id(b'TSDB-TYPE') + b'\x02\x01\x00'),
+            'redis 7.4': rdb(b'REDIS0012', b'\x18\x01h' + far + b'\x02\x00\x01a\x01A\x03\x01b\x01B'),
+            'valkey 9': rdb(b'VALKEY080', b'\x16\x01v\x02\x01a\x01A' + b'\xff' * 8 + b'\x01b\x01B' + far),
+        }
+        for name, data in files.items():
+            with open(path, 'wb') as file:
+                file.write(data)
+            refused = name == 'redis 7.2'
+            done = copy('--from', 'rdb:' + path, cluster=cluster)
+            check_equal(done.returncode, int(refused), name + ': ' + done.stderr)
+            check(not refused or 'refused db 0 "time": a value of module TSDB-TYPE' in done.stderr, done.stderr)
+            checked = copy('check', '--from', 'rdb:' + path, cluster=cluster)
+            check_equal((checked.returncode, 'TSDB-TYPE (of a module' in checked.stdout), (int(refused), refused), name)
+        with cluster.connect() as target:
+            check_equal(sorted(text[1] for text in target.call('SMEMBERS', 's')[1]), [b'a', b'b'])
+            for key, soonest in (('h', FAR_MS + 2), ('v', FAR_MS)):
+                check_equal([time[1] for time in target.call('HPEXPIRETIME', key, 'FIELDS', '2', 'a', 'b')[1]], [b'-1', b'%d' % soonest], key)
+
+
+@suite.case('a damaged file, a wrong password and a target that is not there are said before a key is written')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2, proxy_options={'proxy': {'requirepass': 'secret'}}) as cluster:
+        source = Source(oracle)
+        fill(source, '', (10,))
+        path = source.save()
+        with open(path, 'rb') as file:
+            data = file.read()
+        with_password = {**os.environ, 'TO_PASSWORD': 'secret'}
+        for at in (0, 5, 100, len(data) // 2, len(data) - 9, len(data) - 1):
+            for damaged, reason in ((data[:at], 'file ends'), (data[:at] + bytes([data[at] ^ 1]) + data[at + 1:], '')):
+                with open(path + '.bad', 'wb') as file:
+                    file.write(damaged)
+                done = copy('--from', 'rdb:' + path + '.bad', cluster=cluster, env=with_password)
+                check_equal(done.returncode, 3, 'byte %d: %s' % (at, done.stderr))
+                check('.bad, at byte ' in done.stderr and reason in done.stderr, done.stderr)
+        for words, environment, reason in (
+                (['--to', address(cluster)], {**os.environ, 'TO_PASSWORD': 'wrong'}, 'WRONGPASS'),
+                (['--to', address(cluster)], os.environ, 'NOAUTH'),
+                (['--to', 'scree://127.0.0.1:1'], os.environ, 'cannot connect')):
+            done = copy('--from', 'rdb:' + path, *words, env=environment)
+            check_equal((done.returncode, reason in done.stderr), (4, True), done.stderr)
+        with cluster.connect() as target:
+            target.call('AUTH', 'secret')
+            check_equal(target.call('DBSIZE')[1], b'0')
+        check_copied(copy('--from', 'rdb:' + path, cluster=cluster, env=with_password))
+
+
+@suite.case('a user who may not write is told so before anything is copied')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        source.call('SET', 'k', 'v')
+        path = source.save()
+        with cluster.connect() as target:
+            target.call('ACL', 'SETUSER', 'reader', 'on', '>word', '~*', '+@all', '-@write')
+            done = copy('check', '--from', 'rdb:' + path, '--to', address(cluster).replace('//', '//reader@'),
+                        env={**os.environ, 'TO_PASSWORD': 'word'})
+            check_equal((done.returncode, 'NOPERM' in done.stderr), (4, True), done.stdout + done.stderr)
+
+
+@suite.case('a tool that was killed is run again: everything is there once, as in the source')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        for at in range(0, 20000, 500):
+            source.connection.pipeline([('RPUSH', 'list:%d' % i, 'a', 'b', str(i)) for i in range(at, at + 500)])
+        for _ in range(20):
+            source.call('RPUSH', 'long', *['y' * 100] * 1000)
+        path = source.save()
+        with cluster.connect() as target:
+            for _ in range(3):
+                tool = subprocess.Popen([binary('scree-copy'), '--quiet', '--rate', '300kb', '--from', 'rdb:' + path, '--to', address(cluster)])
+                before = int(target.call('DBSIZE')[1])
+                wait_for(lambda: before == 20001 or int(target.call('DBSIZE')[1]) > before, 'the tool to write')
+                tool.send_signal(signal.SIGKILL)
+                tool.wait()
+            check_copied(copy('--from', 'rdb:' + path, cluster=cluster), 'copy: 20001 keys;')
+            check_equal(target.call('DBSIZE')[1], b'20001')
+            check_equal_keys(source, target, [b'long'] + [b'list:%d' % i for i in range(0, 20000, 97)])
+
+
+@suite.case('the commands at the start of docs/from-redis.md do what the page says')
+def _(run):
+    with open(os.path.join(ROOT, 'docs', 'from-redis.md'), encoding='utf-8') as page:
+        commands = page.read().split('```sh\n')[1].split('```')[0].splitlines()
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        fill(source, '', (5,))
+        count = len(source.call('KEYS', '*'))
+        printed = []
+        for command in commands:
+            words = command.split('#')[0].replace('ssh OLD cat /var/lib/redis/', 'cat ').replace('-h OLD', '-p %d' % oracle.port)
+            words = words.replace('scree://PROXY:7379', address(cluster)).replace('scree-copy', binary('scree-copy'))
+            done = subprocess.run(words, shell=True, cwd=oracle.folder, capture_output=True, text=True, timeout=patience(), check=False)
+            check_equal(done.returncode, 0, command + done.stderr)
+            printed.append(done.stdout)
+            wait_for(lambda: source.call('INFO', 'persistence').count(b'rdb_bgsave_in_progress:0'), 'the file')
+        check_equal([line.split(' keys')[0] for line in (printed[1].splitlines()[-1], *printed[2:])], ['check: %d' % count] + ['copy: %d' % count] * 2)
+
+
+@suite.case('standard input, --json, --dry-run, --rate, wrong arguments')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        fill(source, '', (5,))
+        path = source.save()
+        with open(path, 'rb') as file:
+            check_copied(copy('--from', 'rdb:-', '--json', cluster=cluster, stdin=file))
+        with cluster.connect() as target:
+            count = check_equal_keys(source, target)
+            target.call('FLUSHALL')
+            done = copy('--dry-run', '--json', '--from', 'rdb:' + path, cluster=cluster)
+            check_copied(done)
+            said = json.loads(done.stdout)
+            check_equal((said['command'], said['exit'], said['keys'], said['refused']), ('check', 0, count, 0))
+            check_equal(target.call('DBSIZE')[1], b'0')
+    for words in ([], ['--from', 'rdb:x'], ['--from', 'aof:x', '--to', 'null:'], ['--from', 'rdb:x', '--to', 'redis://h:1'], ['--lanes', '0'],
+                  ['--from', 'rdb:x', '--to', 'scree://u:password@h:1'], ['--from', 'rdb:x', '--to', 'null:', '--db', '1,x'], ['--wrong', 'x'],
+                  ['--from', 'rdb:x', '--to', 'null:', '--rate', 'fast'], ['--to']):
+        done = copy(*words)
+        check_equal((done.returncode, done.stdout), (2, ''), str(words))
+        check(done.stderr.startswith('scree-copy: ') and done.stderr.count('\n') == 1, done.stderr)
+    check_equal(copy('--help').returncode, 0)
+    check(copy('--version').stdout.startswith('scree-copy '), 'no version')
+
+
+@suite.case('memory stays bounded with a list that is much longer')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        for _ in range(sized(100, long=1000)):
+            source.call('RPUSH', 'long', *(os.urandom(500) for _ in range(2000)))
+        path = source.save()
+        size = os.path.getsize(path)
+        done = copy('--from', 'rdb:' + path, cluster=cluster, wrapper=['/usr/bin/python3', '-c', PEAK])
+        check_copied(done, 'copy: 1 keys;')
+        peak = int(done.stderr.split()[-1]) * 1024
+        check(peak < 64 << 20 < size, 'the tool took %d MB for a file of %d MB' % (peak >> 20, size >> 20))
+        with cluster.connect() as target:
+            check_equal(target.call('LLEN', 'long')[1], source.call('LLEN', 'long'))
+            check_equal(target.call('LRANGE', 'long', '-1000', '-1')[1], source.call('LRANGE', 'long', '-1000', '-1'))
+
+
+PEAK = '''
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+'''
+
+
+if __name__ == '__main__':
+    suite.main()
