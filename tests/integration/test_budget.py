@@ -12,7 +12,7 @@ from support.cluster import Cluster, Oracle, binary, is_sanitized, metric
 from support.damage import replace
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Connection, ReplyError
-from support.slow import Background, text, wait_busy, wait_free
+from support.slow import Background, begin_until, is_busy, text, wait_busy, wait_free
 
 MB = 1 << 20
 MEMORY, BATCH = 64 * MB, 8 * MB
@@ -492,9 +492,9 @@ def _(run):
     with partition(**{'command-time-limit': '1500ms'}) as cluster:
         with cluster.partition(0) as client:
             prepare_long(client)
-            for words in (['JSON.GET', 'j', *LONG_PATHS[:2]], ['EVAL', "for i = 1, 2e7 do end return 'done'", '0']):
-                slow = Background(cluster.backends[0].addresses[0], *words)
-                wait_busy(client)
+            loop = "local stop = os.clock() + 0.5 while os.clock() < stop do end return 'done'"
+            for words in (['JSON.GET', 'j', *LONG_PATHS[:2]], ['EVAL', loop, '0']):
+                slow = begin_until(lambda: is_busy(client), lambda words=words: Background(cluster.backends[0].addresses[0], *words))
                 cluster.backends[0].pause()
                 time.sleep(2)
                 cluster.backends[0].resume()
@@ -567,8 +567,7 @@ def _(run):
             wait_free(client)
             check_equal(client.get('EXISTS', 'k'), 0, 'what EXEC wrote')
             before = [('SET', 'x', 'y')] * 5 + [('GET', 'x')] * 5
-            slow = Background(address, 'JSON.GET', 'j', *LONG_PATHS[:8], before=before)
-            wait_busy(client)
+            slow = begin_until(lambda: is_busy(client), lambda: Background(address, 'JSON.GET', 'j', *LONG_PATHS[:8], before=before))
             check(slow.finish().startswith(b'{"$[?('), 'a slow command that may end')
             check_equal([reply[1] for reply in slow.replies[:-1]], [b'OK'] * 5 + [b'y'] * 5, 'replies before its reply')
 
@@ -674,12 +673,10 @@ def _(run):
                 check(text(reader.read()[1]).startswith(b'ERR the command was ended because its client has left'), 'the reply')
                 reader.sock.close()
                 wait_free(client)
-            writer = Connection(address, patience())
-            writer.send_many([('MULTI',), ('SET', 'k', 'v'), ('JSON.GET', 'j', *LONG_PATHS[:8]), ('EXEC',)])
-            wait_busy(client)
-            writer.sock.shutdown(socket.SHUT_WR)
-            wait_free(client)
-            writer.sock.close()
+            before = [('MULTI',), ('SET', 'k', 'v'), ('JSON.GET', 'j', *LONG_PATHS[:8])]
+            writer = begin_until(lambda: is_busy(client), lambda: Background(address, 'EXEC', before=before))
+            writer.connection.sock.shutdown(socket.SHUT_WR)
+            check_equal(writer.finish()[0], ('+', b'OK'), 'the reply of EXEC')
             check_equal(client.get('GET', 'k'), b'v', 'what EXEC wrote')
 
 

@@ -8,7 +8,7 @@ import threading
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Connection, value
-from support.slow import text
+from support.slow import begin_until, text
 
 suite = Suite(__doc__)
 BUSY = b'BUSY Redis is busy running a script. You can only call %s KILL or SHUTDOWN NOSAVE.'
@@ -168,9 +168,7 @@ def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = start(cluster)
         script = 'redis.call("set","k","1") local n = 0 while n < 6e7 do n = n + 1 end return redis.call("incr","k")'
-        background = Background(address, 'EVAL', script, '1', 'k')
-        wait_for(lambda: is_busy(client), 'BUSY')
-        check(b'UNKILLABLE' in text(client.get('SCRIPT', 'KILL')), 'it could be killed')
+        background = begin_until(lambda: b'UNKILLABLE' in text(client.get('SCRIPT', 'KILL')), lambda: Background(address, 'EVAL', script, '1', 'k'))
         check_equal(background.finish(), 2, 'its reply')
         check_equal(client.get('GET', 'k'), b'2', 'what it wrote')
         client.close()

@@ -9,7 +9,7 @@ from support.cluster import Cluster, Oracle, metric
 from support.disk import FaultyDisk
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection
-from support.slow import BUSY_SCRIPT, FOREVER, NOTBUSY, Background, is_busy, text, wait_busy, wait_free
+from support.slow import BUSY_SCRIPT, FOREVER, NOTBUSY, Background, begin_until, is_busy, text, wait_busy, wait_free
 
 suite = Suite(__doc__)
 WRITES_FOREVER = 'redis.call("set", KEYS[1], "half") while true do end'
@@ -94,7 +94,7 @@ def _(run):
         silent, other = Connection(address, proto=2), Connection(address, proto=2)
         for connection in (silent, other):
             connection.send('CLIENT', 'REPLY', 'OFF')
-        silent.send('EVAL', 'redis.call("set", "k", "v") local n = 0 while n < 1e8 do n = n + 1 end return redis.error_reply("x")', '0')
+        silent.send('EVAL', 'redis.call("set", "k", "v") local stop = os.clock() + 1.5 while os.clock() < stop do end return redis.error_reply("x")', '0')
         wait_busy(client)
         for _ in range(20):
             other.send('GET', 'k')
@@ -217,8 +217,7 @@ def _(run):
                 shown.append(slow.finish())
             for words in (('EVAL', 'redis.call("set", KEYS[1], 1) local n = 0 while n < 1e8 do n = n + 1 end return redis.call("incr", KEYS[1])', '1', 'k'),
                           ('FCALL', 'writes', '1', 'k')):
-                slow = Background(address, *words)
-                wait_busy(client)
+                slow = begin_until(lambda: is_busy(client), lambda words=words: Background(address, *words))
                 for command in ('SCRIPT', 'FUNCTION'):
                     reply = client.call(command, 'KILL')
                     if is_busy(client):
@@ -606,6 +605,7 @@ def _(run):
         with cluster.partition(0) as first, cluster.partition(1) as second:
             holder = Background(address, 'EVAL', "redis.call('SET', KEYS[1], 'x') redis.call('SET', KEYS[2], 'x') " + wait % 3 + 'return 1',
                                 '2', other, locked)
+            wait_for(lambda: b' state=locked ' in b''.join(first.get('SCREE', 'TRANSACTIONS')), 'the key to be locked')
             wait_busy(second)
             slow = Background(address, 'EVAL', wait % 0.5 + "return redis.call('GET', ARGV[1])", '1', free, locked)
             wait_busy(first)

@@ -1,6 +1,7 @@
 """slow.py - long-running scripts in tests."""
 
 import threading
+import time
 
 from support.harness import check, patience, wait_for
 from support.resp import Connection, ReplyError
@@ -51,6 +52,19 @@ def is_busy(client):
 
 def wait_busy(client):
     wait_for(lambda: is_busy(client), 'BUSY')
+
+
+def begin_until(is_seen, begin):
+    """A command that ends by itself, while it runs: begin() begins it, again if it ended before is_seen() was true."""
+    def seen():
+        slow = begin()
+        while slow.thread.is_alive():
+            if is_seen():
+                return slow
+            time.sleep(0.01)
+        slow.finish()
+        return None
+    return wait_for(seen, 'what a running command shows')
 
 
 def wait_free(client):
