@@ -103,13 +103,14 @@ def _(run):
         for name in ('one', 'two', 'three'):
             started = client.call('SCREE', 'BACKUP', 'START', 'NAME', name, 'KEEP', '2', *LEASE)
             check_equal(started, ('$', name.encode()), 'START')
-            refused = other.call('SCREE', 'BACKUP', 'START', 'NAME', 'x' + name)
-            check(refused[0] == '-' and b'in progress' in refused[1] or refused[0] == '$', 'a second: %r' % (refused,))
+            second = other.call('SCREE', 'BACKUP', 'START', 'NAME', 'x' + name)
             wait_for(lambda: is_idle(client) and is_idle(other), 'backups to end')
-            check_equal(status(client)['last-status'], 'ok', 'the first: %r' % status(client))
-        found = [name for name in names(client) if not name.startswith('x')]
-        check_equal(found[-2:], ['two', 'three'], 'the newest remain')
-        check('one' not in found, 'the oldest is gone')
+            check_equal([item[b'complete'] for item in listed(client) if item[b'backup'] == name.encode()], [b'yes'], 'the first')
+            if second[0] == '$':  # the first had ended before
+                check_equal(other.call('SCREE', 'BACKUP', 'DELETE', 'x' + name), ('+', b'OK'), 'DELETE')
+            else:
+                check(b'in progress' in second[1], 'a second: %r' % (second,))
+        check_equal(names(client), ['two', 'three'], 'the newest remain')
         check_equal({item[b'complete'] for item in listed(other)}, {b'yes'}, 'all are complete')
         ids = set()
         for backend in cluster.backends:
@@ -241,7 +242,7 @@ def _(run):
             pass
         kind, text = client.call('SCREE', 'BACKUP', 'START', 'NAME', 'two', 'WAIT', *LEASE)
         check(kind == '-' and text.startswith(b"ERR the backup two failed: shard 'b1p0': "), 'WAIT: %r' % text)
-        for process in cluster.proxies + cluster.backends:
+        for process in cluster.backends + cluster.proxies:  # a proxy is ready when it has reached all shards
             process.stop()
             process.start()
         for proxy in (0, 1):
@@ -469,7 +470,7 @@ def _(run):
             before = state(first)
         check_equal(before[1], [4000000000000, [4000000000000, -1]])
         client = cluster.connect()
-        check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'part', 'SLOTS', '0-8191', 'WAIT'), ('$', b'part'))
+        check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'part', 'SLOTS', '0-8191', 'WAIT', *LEASE), ('$', b'part'))
         cluster.write_shards(['8192-16383', '0-8191'])
         wait_settled(cluster)
         with cluster.partition(1) as owner:
@@ -1127,7 +1128,7 @@ def _(run):
         keys = [cluster.key_on(shard) for shard in range(3)]
         for key in keys:
             client.get('SET', key, 'v')
-        backup(client, 'b')
+        backup(client, 'b', *LEASE)
         log_ids = [log_id(cluster, index) for index in range(3)]
         backend.stop()
         partition, owner = os.path.join(backend.data, 'partition-1'), 0
@@ -1184,7 +1185,7 @@ def _(run):
         with Cluster(1, 2, 1, backend_options=catalog.options) as cluster:
             client = cluster.connect()
             client.pipeline([['SET', 'key:%d' % i, 'x' * 1000] for i in range(4000)])
-            backup(client, 'b')
+            backup(client, 'b', *LEASE)
         cluster = Cluster(1, 3, 1)
         cluster.write_shards(even_slots(3))
         backend = cluster.backends[0]
@@ -1341,7 +1342,7 @@ def _(run):
         with Cluster(1, 2, 1, backend_options=catalog.options) as cluster:
             client = cluster.connect()
             fill(client)
-            backup(client, 'b')
+            backup(client, 'b', *LEASE)
         files = [os.path.join(folder, name) for folder, _, found in os.walk(catalog.of('b')) for name in found]
         check(len(files) > 10, 'files: %r' % files)
         for path in files:
@@ -1379,7 +1380,7 @@ def _(run):
             client = cluster.connect()
             fill(client)
             before = snapshot(client)
-            backup(client, 'b')
+            backup(client, 'b', *LEASE)
             addresses = ['%s:%d' % address for _, address, _ in cluster.shard_addresses()]
         disks = [os.path.join(catalog.path, disk) for disk in ('disk0', 'disk1', 'disk2')]
         for i, disk in enumerate(disks):

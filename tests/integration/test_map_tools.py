@@ -349,7 +349,7 @@ def _(run):
         hashes = {metric(http_get(process.admin, '/metrics')[1], 'scree_%s_map_hash' % process.name.split('-')[0])
                   for process in cluster.backends + cluster.proxies}
         check_equal(len(hashes), 1, 'hashes of the map')
-        check_equal(client.get('SCREE', 'BACKUP', 'START', 'NAME', 'one', 'WAIT'), b'one')
+        check_equal(client.get('SCREE', 'BACKUP', 'START', 'NAME', 'one', 'WAIT', 'LEASE', '15000'), b'one')
         check_equal(client.get('GET', key), b'v')
 
 

@@ -483,7 +483,7 @@ def _(run):
         browser.open(cluster.proxies[0])
         wait_for(lambda: [row['State'] for row in browser.rows('storage')] == ['writable'] * 3, 'the figures of all shards')
         check_storage(browser, cluster)
-        check(not isinstance(client.get('SCREE', 'BACKUP', 'START', 'NAME', 'one', 'WAIT'), Exception), 'a backup')
+        check(not isinstance(client.get('SCREE', 'BACKUP', 'START', 'NAME', 'one', 'WAIT', 'LEASE', '15000'), Exception), 'a backup')
         wait_for(lambda: all(row['Last backup'].endswith(' s ago') for row in browser.rows('storage')), 'the time of the backup')
 
         disk.fail(SYNC_LOG, 1, -1, errno.EIO)
