@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { CONNECT_MS = 2000, ECHO_BYTES = 24 * 1024 * 1024, CLOSINGS = 200, STREAMS = 8 };
+enum { CONNECT_MS = 30000, ECHO_BYTES = 24 * 1024 * 1024, CLOSINGS = 200, STREAMS = 8 };
 
 static struct loop *near_loop; /* of the test's thread */
 static struct loop *far_loop;  /* of the other thread */
