@@ -501,7 +501,7 @@ def _(run):
                 run_id = '%040x' % life
                 greet(cluster, connection, run_id)
                 steps = Steps(connection, Forger(random.Random(1), run_id), Spoiler(0), cluster.epoch)
-                steps.sock.settimeout(5)
+                steps.sock.settimeout(harness.patience())
                 for number in keys[4 * life:4 * life + 4]:
                     got.append(prepared(steps, run_id, number, 3))
         check_equal(got[0], [DONE, DONE])
@@ -518,7 +518,7 @@ def _(run):
         with cluster.partition(0) as connection:
             greet(cluster, connection, 'e' * 40)
             steps = Steps(connection, Forger(random.Random(1), 'e' * 40), Spoiler(0), cluster.epoch)
-            steps.sock.settimeout(5)
+            steps.sock.settimeout(harness.patience())
             check_equal(prepared(steps, 'e' * 40, keys[-1], 3)[-1], FAILED)
 
 

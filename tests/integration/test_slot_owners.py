@@ -125,7 +125,7 @@ def _(run):
                 for words in (['GET', key], ['SET', key, 'w'], ['EVAL', "return redis.call('GET', KEYS[1])", 1, key]):
                     check(error_of(direct, *words).startswith(('TRYAGAIN', 'MOVED')), repr(words))
             wait_for(lambda: copy.http('/readyz')[0] == 503, 'the copy not to be ready')
-            check(b'shard_elsewhere shard=b0p0' in copy.log(), 'the log does not say why')
+            wait_for(lambda: b'shard_elsewhere shard=b0p0' in copy.log(), 'the log to say why')
             check_equal(client.get('GET', key), b'v')
             original.stop()
             cluster.backends[0], copy.index = copy, 0  # the map names the shard by it

@@ -29,6 +29,7 @@ def check_shards(cluster, values, when):
 
 def check_everywhere(cluster, values, when):
     with cluster.connect() as client:
+        wait_for(lambda: isinstance(shown(client, 'maxmemory'), str), 'the proxy to reach the shards')
         for name, value in values.items():
             check_equal(shown(client, name), value, '%s through the proxy %s' % (name, when))
     check_shards(cluster, values, when)
@@ -49,7 +50,8 @@ def _(run):
             backend.start()
         check_everywhere(cluster, VALUES, 'after the restart')
         with cluster.connect() as later:
-            check_equal(later.call('CONFIG', 'SET', 'Maxmemory', '2gb', 'active-expire-effort', '4', 'lua-time-limit', '99'), ('+', b'OK'))
+            words = ['Maxmemory', '2gb', 'active-expire-effort', '4', 'lua-time-limit', '99']
+            wait_for(lambda: later.call('CONFIG', 'SET', *words) == ('+', b'OK'), 'the proxy to reach the shards')
         values = dict(VALUES, maxmemory='2147483648')
         values.update({'expire-effort': '4', 'busy-reply-threshold': '99'})
         cluster.backends[0].kill9()

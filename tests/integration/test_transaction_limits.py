@@ -605,8 +605,8 @@ def _(run):
                 reply = value(client.read())
                 most = time.monotonic() - sent
                 check(not isinstance(reply, ReplyError), reply)
-                slow = [entry for entry in looking.get('SLOWLOG', 'GET') if entry[3][0] == shown[0].encode()]
-            own = [entry for entry in admin.get('SLOWLOG', 'GET') if entry[3][0] == shown[0].encode()]
+                slow = [entry for entry in looking.get('SLOWLOG', 'GET', -1) if entry[3][0] == shown[0].encode()]
+            own = [entry for entry in admin.get('SLOWLOG', 'GET', -1) if entry[3][0] == shown[0].encode()]
             check_equal((len(slow), len(own)), (1, 1), 'entries: %r, %r' % (slow, own))
             check_equal(slow[0][3], [word.encode() for word in shown])
             check_equal(own[0][3], [word.encode() for word in commands[-1]], 'at the proxy')
