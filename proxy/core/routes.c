@@ -23,6 +23,8 @@ struct led_shard {
     char *address; /* NULL: not known */
     uint32_t generation;
     uint64_t term;
+    bool is_gone;   /* shards.ini does not have the address any more */
+    bool has_ended; /* the copy leads no more, by its own word, or is not heard */
 };
 
 struct routes {
@@ -241,10 +243,16 @@ static struct led_shard *led_place(struct routes *routes, const char *name)
     return &led[routes->led_count++];
 }
 
-/* A copy's own newest word counts, whatever it has said before. */
+static bool is_led_by(const struct led_shard *led, const char *address)
+{
+    return led->address && strcmp(led->address, address) == 0;
+}
+
+/* A copy's own newest word counts, whatever it has said before. If shards.ini has dropped the leader, and that one leads no more, its group
+ * may have been replaced by another one, which counts from 1 again. */
 static bool is_newer_leader(const struct led_shard *now, const struct route_leader *leader)
 {
-    if (!now->address || strcmp(now->address, leader->address) == 0)
+    if (!now->address || is_led_by(now, leader->address) || (now->is_gone && now->has_ended))
         return true;
     return leader->generation != now->generation ? leader->generation > now->generation
                                                  : leader->term > now->term;
@@ -255,15 +263,17 @@ bool routes_lead(struct routes *routes, const struct route_leader *leader)
     routes_lock(routes);
     struct led_shard *led = led_place(routes, leader->shard);
     bool is_leader = is_newer_leader(led, leader);
-    bool is_new = is_leader && (!led->address || strcmp(led->address, leader->address) != 0);
+    bool is_new = is_leader && !is_led_by(led, leader->address);
     if (is_new) {
         free(led->address);
         led->address = text_new(bytes_of(leader->address));
+        led->is_gone = false; /* only the leader before may be at an address that is gone */
         routes->version++;
     }
     if (is_leader) {
         led->generation = leader->generation;
         led->term = leader->term;
+        led->has_ended = false;
     }
     routes_unlock(routes);
     return is_new;
@@ -281,19 +291,38 @@ bool routes_has_leaders(struct routes *routes, const struct shard_map *wish)
     return has_all;
 }
 
-/* Forgets leaders whose address the map has not. */
-static void forget_leaders(struct routes *routes, const struct shard_map *map)
+static void forget_leader(struct routes *routes, struct led_shard *led)
+{
+    free(led->address);
+    *led = (struct led_shard){.name = led->name};
+    routes->version++;
+}
+
+bool routes_end_lead(struct routes *routes, const char *shard, const char *address, bool is_lost)
+{
+    routes_lock(routes);
+    struct led_shard *led = find_led(routes, shard);
+    bool is_leader = led && is_led_by(led, address);
+    bool is_forgotten = is_leader && led->is_gone && is_lost;
+    if (is_leader)
+        led->has_ended = true;
+    if (is_forgotten)
+        forget_leader(routes, led);
+    routes_unlock(routes);
+    return is_forgotten;
+}
+
+/* Notes which leaders' addresses the map does not have, and forgets those of shards that it does not have. */
+static void note_gone_leaders(struct routes *routes, const struct shard_map *map)
 {
     routes_lock(routes);
     for (size_t i = 0; i < routes->led_count; i++) {
         struct led_shard *led = &routes->led[i];
-        int shard = shard_map_named(map, bytes_of(led->name));
-        if (!led->address ||
-            (shard >= 0 && shard_address_place(&map->shards[shard], bytes_of(led->address)) >= 0))
-            continue;
-        free(led->address);
-        *led = (struct led_shard){.name = led->name};
-        routes->version++;
+        int shard = led->address ? shard_map_named(map, bytes_of(led->name)) : -1;
+        if (shard >= 0)
+            led->is_gone = shard_address_place(&map->shards[shard], bytes_of(led->address)) < 0;
+        else if (led->address)
+            forget_leader(routes, led);
     }
     routes_unlock(routes);
 }
@@ -309,7 +338,7 @@ void routes_forget_removed(struct routes *routes, const struct shard_map *before
             (void)routes_forget(routes, name);
     }
     if (before != now)
-        forget_leaders(routes, now);
+        note_gone_leaders(routes, now);
 }
 
 uint64_t routes_version(struct routes *routes)
@@ -395,12 +424,14 @@ static int place_in_map(struct merging *merging, const struct route_shard *shard
     return index;
 }
 
-/* The leader of a shard of shards.ini is its first address. */
+/* The leader of a shard of shards.ini is its first address, also one that shards.ini has dropped. */
 static void lead_shards(const struct merging *merging, const struct routes *routes)
 {
     for (size_t i = 0; i < routes->led_count; i++) {
         const struct led_shard *led = &routes->led[i];
         int index = led->address ? merged_place(merging->names, led->name) : -1;
+        if (index >= 0 && led->is_gone)
+            shard_map_add_address(merging->map, index, bytes_of(led->address));
         if (index >= 0)
             shard_map_put_first(merging->map, index, bytes_of(led->address));
     }

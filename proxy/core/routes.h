@@ -52,14 +52,17 @@ struct route_leader {
 };
 
 /* True: requests for the shard go to another address now, in maps that are merged from now on. False: they do already, or a newer leader
- * is known. The address counts as long as the wish has it. */
+ * is known. The address is one of the wish, or that of the leader so far. */
 bool routes_lead(struct routes *routes, const struct route_leader *leader);
+/* The copy at the address says that it does not lead; is_lost: it does not answer. True: requests go to the wish's first address now, because
+ * the wish does not have the one of the leader. */
+bool routes_end_lead(struct routes *routes, const char *shard, const char *address, bool is_lost);
 /* Has a copy of each shard with several addresses said that it leads? */
 bool routes_has_leaders(struct routes *routes, const struct shard_map *wish);
 /* Forgets what was learned about slots of this shard. True: something was forgotten. */
 bool routes_forget(struct routes *routes, struct bytes shard);
 /* Drops the routes to shards that `before` names and `now` does not: the operator has removed them, so their processes may be gone. If
- * one of them still owns slots, a bounce adds the route again. Leaders whose address `now` has not are forgotten, too. */
+ * one of them still owns slots, a bounce adds the route again. Their leaders are forgotten, too. */
 void routes_forget_removed(struct routes *routes, const struct shard_map *before,
                            const struct shard_map *now);
 /* The map for requests, with a reference: `wish` itself if nothing else is known. */

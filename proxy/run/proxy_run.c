@@ -257,7 +257,7 @@ static void publish_routes(struct task *task)
          count);
 }
 
-/* leader_found_fn */
+/* leaders_events */
 static void take_leader(void *owner, const struct route_leader *leader)
 {
     struct proxy *proxy = owner;
@@ -269,9 +269,20 @@ static void take_leader(void *owner, const struct route_leader *leader)
     proxy_publish(proxy, snapshot_with_users(proxy->snapshot, acl_ref(proxy->snapshot->users)));
 }
 
+/* leaders_events */
+static void end_lead(void *owner, const char *shard, const char *address, bool is_lost)
+{
+    struct proxy *proxy = owner;
+    if (!routes_end_lead(proxy->routes.learned, shard, address, is_lost))
+        return;
+    log_event(LOG_INFO, "leader_forgotten", "shard=%s address=%s", shard, address);
+    proxy_publish(proxy, snapshot_with_users(proxy->snapshot, acl_ref(proxy->snapshot->users)));
+}
+
 void proxy_find_leaders(struct proxy *proxy)
 {
-    proxy->leaders = leaders_new(proxy->loop, take_leader, proxy);
+    static const struct leaders_events events = {.on_found = take_leader, .on_ended = end_lead};
+    proxy->leaders = leaders_new(proxy->loop, &events, proxy);
     leaders_configure(proxy->leaders, proxy->snapshot);
 }
 

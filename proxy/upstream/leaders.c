@@ -31,16 +31,18 @@ struct copy {
     struct greeting greeting;
     bool is_asking;    /* it is connecting, or the reply to SCREE SELF has not come */
     bool asks_again;   /* a change was heard since it was sent */
-    bool is_wanted;    /* the new map has it; leaders_configure */
+    bool is_wanted;    /* the present map has it */
     uint32_t failures; /* in a row */
 };
 
 struct leaders {
     struct loop *loop;
-    leader_found_fn *on_found;
+    const struct leaders_events *events;
     void *owner;
     struct proxy_snapshot *snapshot; /* NULL: not configured yet */
     struct list copies;
+    /* frees copies that no map has any more: one of them may be in an event now */
+    struct timer *sweep;
     bool is_stopped;
 };
 
@@ -60,6 +62,11 @@ static void hang_up(struct copy *copy)
     copy->is_asking = copy->asks_again = false;
 }
 
+static void tell_ended(const struct copy *copy, bool is_lost)
+{
+    copy->all->events->on_ended(copy->all->owner, copy->shard, copy->address, is_lost);
+}
+
 static void connect_later(struct copy *copy, const char *reason)
 {
     copy->failures++;
@@ -68,6 +75,8 @@ static void connect_later(struct copy *copy, const char *reason)
                   copy->address, reason);
     hang_up(copy);
     timer_start(copy->timer, backoff_ms(copy->failures, RETRY_MIN_MS, RETRY_MAX_MS), 0);
+    if (copy->failures >= LOGGED_FAILURES)
+        tell_ended(copy, true);
 }
 
 static void send_self(struct copy *copy)
@@ -102,6 +111,18 @@ static void copy_is_open(void *owner, int err)
 
 /* ---- frames ------------------------------------------------------------------------------------ */
 
+static void tell_lead(const struct copy *copy, const struct greeting_self *self)
+{
+    const struct route_leader leader = {.shard = copy->shard,
+                                        .address = copy->address,
+                                        .generation = (uint32_t)self->generation,
+                                        .term = self->term};
+    if (self->leads)
+        copy->all->events->on_found(copy->all->owner, &leader);
+    else
+        tell_ended(copy, false);
+}
+
 static void take_self(struct copy *copy, struct bytes frame)
 {
     struct greeting_self self;
@@ -113,13 +134,7 @@ static void take_self(struct copy *copy, struct bytes frame)
     }
     copy->failures = 0;
     copy->is_asking = false;
-    if (self.leads) {
-        const struct route_leader leader = {.shard = copy->shard,
-                                            .address = copy->address,
-                                            .generation = (uint32_t)self.generation,
-                                            .term = self.term};
-        copy->all->on_found(copy->all->owner, &leader);
-    }
+    tell_lead(copy, &self);
     if (copy->asks_again)
         ask_copy(copy);
     else
@@ -169,7 +184,7 @@ static void on_end(void *owner, int err)
     connect_later(copy, err ? stream_error(copy->stream, err) : "closed by the backend");
 }
 
-static const struct stream_events events = {.on_data = on_data, .on_end = on_end};
+static const struct stream_events stream_events = {.on_data = on_data, .on_end = on_end};
 
 static void connect_now(struct copy *copy)
 {
@@ -178,8 +193,8 @@ static void connect_now(struct copy *copy)
     copy->skip = (struct resp_skip){0};
     copy->greeting = (struct greeting){.auths_left = 0};
     copy->is_asking = true;
-    copy->stream =
-        stream_connect(copy->all->loop, copy->address, timeout_ms, &events, copy_is_open, copy);
+    copy->stream = stream_connect(copy->all->loop, copy->address, timeout_ms, &stream_events,
+                                  copy_is_open, copy);
     if (snapshot->upstream_tls)
         stream_secure(copy->stream, snapshot->upstream_tls, copy->address);
     timer_start(copy->timer, timeout_ms, 0);
@@ -242,42 +257,49 @@ static void want_copy(struct leaders *leaders, const char *shard, const char *ad
     copy->is_wanted = true;
 }
 
-static void free_unwanted(struct leaders *leaders)
+static void set_unwanted(struct leaders *leaders)
 {
+    for (struct list *link = leaders->copies.next; link != &leaders->copies; link = link->next)
+        container_of(link, struct copy, link)->is_wanted = false;
+}
+
+static void free_unwanted(void *owner)
+{
+    struct leaders *leaders = owner;
     for (struct list *link = leaders->copies.next; link != &leaders->copies;) {
         struct copy *copy = container_of(link, struct copy, link);
         link = link->next;
         if (!copy->is_wanted)
             copy_free(copy);
-        else
-            copy->is_wanted = false; /* for the next time */
     }
 }
 
 void leaders_configure(struct leaders *leaders, struct proxy_snapshot *snapshot)
 {
     struct proxy_snapshot *before = leaders->snapshot;
-    const struct shard_map *map = snapshot->wish;
+    const struct shard_map *map = snapshot->map;
     if (leaders->is_stopped)
         return;
     leaders->snapshot = snapshot_ref(snapshot);
+    set_unwanted(leaders);
     for (size_t i = 0; *snapshot->config.upstream_secret && i < map->shard_count; i++) {
         const struct shard *shard = &map->shards[i];
         for (size_t n = 0; shard->address_count > 1 && n < shard->address_count; n++)
             want_copy(leaders, shard->name, shard->addresses[n]);
     }
-    free_unwanted(leaders);
+    timer_start(leaders->sweep, 0, 0);
     if (before)
         snapshot_unref(before);
 }
 
-struct leaders *leaders_new(struct loop *loop, leader_found_fn *on_found, void *owner)
+struct leaders *leaders_new(struct loop *loop, const struct leaders_events *events, void *owner)
 {
     struct leaders *leaders = calloc(1, sizeof *leaders);
     CHECK(leaders);
     leaders->loop = loop;
-    leaders->on_found = on_found;
+    leaders->events = events;
     leaders->owner = owner;
+    leaders->sweep = timer_new(loop, free_unwanted, leaders);
     list_init(&leaders->copies);
     return leaders;
 }
@@ -287,6 +309,8 @@ void leaders_stop(struct leaders *leaders)
     if (!leaders || leaders->is_stopped)
         return;
     leaders->is_stopped = true;
+    timer_free(leaders->sweep);
+    set_unwanted(leaders);
     free_unwanted(leaders);
 }
 

@@ -124,6 +124,46 @@ def _(run):
             check_equal(shard.copies[0].requests, [], 'requests at a copy that does not lead')
 
 
+def drops(shard, copy):
+    """The proxy reads a map without this copy."""
+    shard.dropped.append(copy)
+    shard.write_shards()
+    with shard.connect() as client:
+        check(client.get('SCREE', 'RELOAD').startswith(b'OK'), 'the map is refused')
+
+
+@suite.case('a map that drops the leader: requests in flight and new ones stay with it until another copy leads; also if one address is left')
+def _(run):
+    for copies in (2, 3):
+        with PlayedShard(copies=copies) as shard, shard.connect() as first, shard.connect() as second:
+            old, new = shard.copies[0], shard.copies[-1]
+            check_equal([client.get('GET', 'k') for client in (first, second)], [b'copy 0'] * 2)
+            old.is_late = True
+            first.send('SET', 'k', 'v')
+            wait_for(lambda: old.late, 'the request to be in flight')
+            drops(shard, old)
+            old.answer_late()
+            check_equal(value(first.read()), b'copy 0')
+            check_equal([client.get('GET', 'k') for client in (first, second)], [b'copy 0'] * 2)
+            old.says('replica', term=1)
+            old.stops_leading()
+            second.send('GET', 'waits')
+            new.says('leader', term=2)
+            check_equal(value(second.read()), new.name.encode())
+            check_equal(first.get('GET', 'k'), new.name.encode())
+
+
+@suite.case('a map that drops a leader which is dead: requests go to the first address of the map')
+def _(run):
+    with PlayedShard(proxy_options={'upstream': {'hold': '1m'}}) as shard, shard.connect() as client:
+        old, new = shard.copies
+        check_equal(client.get('GET', 'k'), b'copy 0')
+        old.kill()
+        new.fields = {}  # a shard with one copy, which says nothing of leaders
+        drops(shard, old)
+        check_equal(client.get('GET', 'k'), b'copy 1')
+
+
 @suite.case('a leader that hands over: what is in flight is answered there, what is new waits for the next leader, and no client sees an error')
 def _(run):
     with PlayedShard() as shard, shard.connect() as first, shard.connect() as second:

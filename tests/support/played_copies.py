@@ -123,6 +123,7 @@ class PlayedShard(Cluster):
 
     def __init__(self, copies=2, **options):
         self.copies = [PlayedCopy('copy %d' % i) for i in range(copies)]
+        self.dropped = []  # copies that the map does not name
         super().__init__(backends=0, slots=['0-16383'], **options)
 
     def __enter__(self):
@@ -140,4 +141,5 @@ class PlayedShard(Cluster):
 
     def shards_text(self, slots=None):
         self.epoch += 1
-        return '[map]\nepoch = %d\n[shard a]\nslots = 0-16383\naddress = %s\n' % (self.epoch, ' '.join(copy.text() for copy in self.copies))
+        named = [copy.text() for copy in self.copies if copy not in self.dropped]
+        return '[map]\nepoch = %d\n[shard a]\nslots = 0-16383\naddress = %s\n' % (self.epoch, ' '.join(named))

@@ -294,19 +294,73 @@ static void test_a_copy_corrects_what_it_has_said_itself(void)
     routes_free(routes);
 }
 
-static void test_a_leader_is_forgotten_when_the_map_has_its_address_no_more(void)
+/* copied_shard without h:3. */
+static struct shard_map *without_third(void)
+{
+    struct shard_map *map = shard_map_even((const char *const[]){"h:1", "h:4"}, 2);
+    shard_map_add_address(map, 0, BYTES("h:2"));
+    return map;
+}
+
+static void test_a_leader_that_the_map_drops_leads_until_another_copy_does(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = copied_shard(1), *now = without_third();
+    CHECK(lead(routes, "h:3", 2, 5));
+    routes_forget_removed(routes, wish, now);
+    CHECK(has_addresses(routes, now, "h:3 h:1 h:2"));
+    CHECK(!lead(routes, "h:1", 2, 4)); /* it led before */
+    CHECK(!routes_end_lead(routes, "a", "h:3", false));
+    CHECK(has_addresses(routes, now, "h:3 h:1 h:2")); /* it is handing over */
+    CHECK(lead(routes, "h:2", 2, 6) && has_addresses(routes, now, "h:2 h:1"));
+    routes_forget_removed(routes, now, wish);
+    CHECK(has_addresses(routes, wish, "h:2 h:1 h:3"));
+    shard_map_unref(now);
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_a_leader_that_the_map_drops_is_forgotten_when_it_does_not_answer(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = copied_shard(1), *now = without_third();
+    CHECK(lead(routes, "h:3", 2, 5));
+    CHECK(
+        !routes_end_lead(routes, "a", "h:3", true)); /* the map has it: its successor will say so */
+    CHECK(has_addresses(routes, wish, "h:3 h:1 h:2"));
+    routes_forget_removed(routes, wish, now);
+    CHECK(!routes_end_lead(routes, "a", "h:1", true));
+    CHECK(routes_end_lead(routes, "a", "h:3", true));
+    CHECK(has_addresses(routes, now, "h:1 h:2"));
+    shard_map_unref(now);
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_a_new_group_counts_when_the_leader_that_the_map_drops_leads_no_more(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = copied_shard(1), *now = without_third();
+    CHECK(lead(routes, "h:3", 2, 5));
+    routes_forget_removed(routes, wish, now);
+    CHECK(!lead(routes, "h:1", 1, 1));
+    CHECK(!routes_end_lead(routes, "a", "h:3", false));
+    CHECK(lead(routes, "h:1", 1, 1) && has_addresses(routes, now, "h:1 h:2"));
+    CHECK(!routes_end_lead(routes, "a", "h:1", false));
+    CHECK(!lead(routes, "h:2", 1, 1)); /* the map has the leader: an older one does not count */
+    shard_map_unref(now);
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_a_leader_is_forgotten_with_its_shard(void)
 {
     struct routes *routes = routes_new();
     struct shard_map *wish = copied_shard(1);
-    struct shard_map *now = shard_map_even((const char *const[]){"h:1", "h:4"}, 2);
-    shard_map_add_address(now, 0, BYTES("h:2"));
-    CHECK(lead(routes, "h:3", 2, 1));
-    CHECK(has_addresses(routes, now, "h:1 h:2"));
-    routes_forget_removed(routes, wish, wish);
-    CHECK(has_addresses(routes, wish, "h:3 h:1 h:2"));
+    struct shard_map *now = shard_map_new(2);
+    CHECK(lead(routes, "h:3", 2, 5));
     routes_forget_removed(routes, wish, now);
     CHECK(has_addresses(routes, wish, "h:1 h:2 h:3"));
-    CHECK(lead(routes, "h:2", 1, 1) && has_addresses(routes, now, "h:2 h:1"));
     shard_map_unref(now);
     shard_map_unref(wish);
     routes_free(routes);
@@ -323,6 +377,9 @@ int main(void)
     test_backends_cannot_make_a_map_with_more_shards_than_it_may_have();
     test_the_leader_of_the_highest_generation_and_term_is_the_first_address();
     test_a_copy_corrects_what_it_has_said_itself();
-    test_a_leader_is_forgotten_when_the_map_has_its_address_no_more();
+    test_a_leader_that_the_map_drops_leads_until_another_copy_does();
+    test_a_leader_that_the_map_drops_is_forgotten_when_it_does_not_answer();
+    test_a_new_group_counts_when_the_leader_that_the_map_drops_leads_no_more();
+    test_a_leader_is_forgotten_with_its_shard();
     return 0;
 }
