@@ -45,7 +45,8 @@ void cmd_scree_self(struct call *call)
     char term[24];
     char address[PEER_ADDRESS_MAX + 1];
     const struct slot_figures figures = slot_figures_of(partition);
-    bool is_leader = !partition->copies.is_closed && !partition->copies.is_leaving;
+    bool is_leader = !partition->copies.is_closed && !partition->copies.is_leaving &&
+                     !peer_set_is_elsewhere(partition->shards.peers);
     const char *const fields[] = {
         "shard",
         shown_shard(partition),

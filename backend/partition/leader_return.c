@@ -64,11 +64,50 @@ static bool is_fit(const struct replica_figures *figures, const struct replica_f
            !hand_over_objection(figures, copy);
 }
 
+static bool is_in_map(const struct replica_figures *figures, const struct replica_figure *copy)
+{
+    for (unsigned i = 0; i < figures->place_count; i++)
+        if (strcasecmp(copy->address, figures->places[i].address) == 0)
+            return true;
+    return false;
+}
+
+/* The map does not name this leader any more. */
+static bool is_dropped(const struct replica_figures *figures)
+{
+    for (unsigned i = 0; i < figures->count; i++)
+        if (figures->of[i].id == figures->own)
+            return figures->place_count && !is_in_map(figures, &figures->of[i]);
+    return false;
+}
+
+/* To the first address of the map whose copy can lead. */
+static void leave_lead(struct partition *partition, const struct replica_figures *figures)
+{
+    for (unsigned i = 0; i < figures->place_count; i++)
+        if (hand_over_begin(partition, figures->places[i].address) == NULL)
+            return;
+}
+
 static bool leads_with_voters(const struct partition *partition)
 {
     const struct partition_copies *copies = &partition->copies;
     return copies->replica && copies->lease_us && !copies->is_closed && !copies->hand_over &&
            !partition->thread.is_draining;
+}
+
+static void give_back(struct partition *partition, struct leader_return *state,
+                      const struct replica_figures *figures)
+{
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    const struct replica_figure *first = first_copy(figures);
+    if (!leader_return_is_due(state, is_fit(figures, first), now_ms,
+                              partition->snapshot->config.leader_return_ms) ||
+        hand_over_begin(partition, first->address) != NULL)
+        return;
+    leader_return_note(state, now_ms);
+    log_event(LOG_INFO, "leadership_returns", "partition=%u to=%s", partition->index,
+              first->address);
 }
 
 void leader_return_tick(struct partition *partition, struct leader_return *state)
@@ -79,16 +118,15 @@ void leader_return_tick(struct partition *partition, struct leader_return *state
     if (now_ms < state->next_ms)
         return;
     state->next_ms = now_ms + LOOK_MS;
-    if (!wait_ms || !leads_with_voters(partition)) {
+    if (!leads_with_voters(partition)) {
         state->close_ms = 0;
         return;
     }
     replica_figures(partition->copies.replica, &figures);
-    const struct replica_figure *first = first_copy(&figures);
-    if (!leader_return_is_due(state, is_fit(&figures, first), now_ms, wait_ms) ||
-        hand_over_begin(partition, first->address) != NULL)
-        return;
-    leader_return_note(state, now_ms);
-    log_event(LOG_INFO, "leadership_returns", "partition=%u to=%s", partition->index,
-              first->address);
+    if (is_dropped(&figures))
+        leave_lead(partition, &figures);
+    else if (wait_ms)
+        give_back(partition, state, &figures);
+    else
+        state->close_ms = 0;
 }

@@ -4,6 +4,8 @@
  *
  *   another copy leads ── the first one votes, is connected, has nearly all, has room, declines nothing ── for `leader-return` ─► hand_over_begin
  *
+ *   the map does not name the leader ── a copy of the map can lead ─► hand_over_begin
+ *
  * After each return the next one takes twice as long, up to an hour, so that a copy that comes and goes does not move the lead all the time.
  * A copy that has given its lead up because of its disk, because it stood still, or because an operator asked, declines for an hour
  * (replica_decline); a restart forgets that.

@@ -1,5 +1,6 @@
 #include "backend/peer/leaders.h"
 
+#include "config/option.h"
 #include "shared/check.h"
 
 #include <stdio.h>
@@ -10,7 +11,8 @@
 /* The newest leader of a shard; all zero: none was heard. */
 struct peer_leader {
     struct peer_leadership leadership;
-    const char *address; /* of the map; NULL: the map does not have it */
+    const char *address; /* of the map, or `gone`; NULL: not known */
+    char *gone;          /* the address, since a map does not have it any more */
 };
 
 struct peer_leaders {
@@ -29,12 +31,19 @@ struct peer_leaders *peer_leaders_new(void (*on_newer)(void *owner, const char *
     return leaders;
 }
 
+static void drop_heard(const struct peer_leaders *leaders)
+{
+    for (size_t i = 0; leaders->map && i < leaders->map->shard_count; i++)
+        free(leaders->of[i].gone);
+    shard_map_unref(leaders->map);
+    free(leaders->of);
+}
+
 void peer_leaders_free(struct peer_leaders *leaders)
 {
     if (!leaders)
         return;
-    shard_map_unref(leaders->map);
-    free(leaders->of);
+    drop_heard(leaders);
     free(leaders);
 }
 
@@ -62,15 +71,31 @@ static const char *address_of_map(const struct shard *shard, struct bytes addres
     return NULL;
 }
 
+/* The address of the map, or that of the leader; NULL: it is neither. */
+static const char *known_address(const struct peer_leaders *leaders, const struct shard *shard,
+                                 struct bytes address)
+{
+    const char *gone = leader_of(leaders, shard)->gone;
+    const char *known = address_of_map(shard, address);
+    bool is_gone =
+        gone && strlen(gone) == address.len && strncasecmp(gone, address.data, address.len) == 0;
+    return known ? known : is_gone ? gone : NULL;
+}
+
 /* The map of before is still there. */
 static void keep_heard(struct peer_leader *of, const struct shard *shard,
                        const struct peer_leaders *before)
 {
     const struct shard *old = shard_heard(before, shard->name);
-    if (!old)
+    const struct peer_leader *heard = old ? leader_of(before, old) : NULL;
+    if (!heard)
         return;
-    *of = *leader_of(before, old);
-    of->address = of->address ? address_of_map(shard, bytes_of(of->address)) : NULL;
+    of->leadership = heard->leadership;
+    of->address = heard->address ? address_of_map(shard, bytes_of(heard->address)) : NULL;
+    if (heard->address && !of->address) {
+        of->address = of->gone = strdup(heard->address);
+        CHECK(of->gone);
+    }
 }
 
 void peer_leaders_configure(struct peer_leaders *leaders, const struct shard_map *map)
@@ -84,8 +109,7 @@ void peer_leaders_configure(struct peer_leaders *leaders, const struct shard_map
         for (size_t i = 0; i < map->shard_count; i++)
             keep_heard(&leaders->of[i], &map->shards[i], &before);
     }
-    shard_map_unref(before.map);
-    free(before.of);
+    drop_heard(&before);
 }
 
 /* ---- what is heard ---- */
@@ -108,11 +132,15 @@ enum peer_leader_heard peer_leaders_hear(struct peer_leaders *leaders,
 {
     enum peer_leader_heard heard = peer_leaders_compare(leaders, identity);
     const struct shard *shard = shard_heard(leaders, identity->shard);
-    const char *known = shard ? address_of_map(shard, bytes_of(address)) : NULL;
+    const char *known = shard ? known_address(leaders, shard, bytes_of(address)) : NULL;
     if (!known || heard == PEER_LEADER_OLDER)
         return heard;
     struct peer_leader *leader = leader_of(leaders, shard);
     leader->address = known;
+    if (known != leader->gone) {
+        free(leader->gone);
+        leader->gone = NULL;
+    }
     if (heard != PEER_LEADER_NEWER)
         return heard;
     leader->leadership = identity->leadership;
@@ -124,7 +152,7 @@ const char *peer_leaders_claimed(const struct peer_leaders *leaders,
                                  const struct peer_identity *identity)
 {
     const struct shard *shard = shard_heard(leaders, identity->shard);
-    return shard ? address_of_map(shard, bytes_of(identity->address)) : NULL;
+    return shard ? known_address(leaders, shard, bytes_of(identity->address)) : NULL;
 }
 
 /* ---- where links go ---- */
@@ -138,22 +166,49 @@ const char *peer_leaders_address(const struct peer_leaders *leaders, const char 
 unsigned peer_leaders_addresses(const struct peer_leaders *leaders, const char *shard)
 {
     const struct shard *of = shard_heard(leaders, shard);
-    return of ? (unsigned)of->address_count : 1;
+    return of ? (unsigned)of->address_count + (leader_of(leaders, of)->gone != NULL) : 1;
 }
 
 const char *peer_leaders_at(const struct peer_leaders *leaders, const char *shard, unsigned index)
 {
     const struct shard *of = shard_heard(leaders, shard);
-    CHECK(of && index < of->address_count);
-    return of->addresses[index];
+    CHECK(of && index < peer_leaders_addresses(leaders, shard));
+    return index < of->address_count ? of->addresses[index] : leader_of(leaders, of)->gone;
 }
 
 /* ---- the answer of a copy that does not lead ---- */
 
 #define REDIRECTION "NOTLEADER "
 
-const char *peer_leaders_named(const struct peer_leaders *leaders, const char *shard,
-                               struct bytes line)
+static bool is_of_any_shard(const struct shard_map *map, struct bytes address)
+{
+    for (size_t i = 0; i < map->shard_count; i++)
+        if (address_of_map(&map->shards[i], address))
+            return true;
+    return false;
+}
+
+/* Where any program could connect: a copy must not make this one open files. */
+static bool is_of_host(struct bytes address)
+{
+    bool is_file = address.len >= 5 && memcmp(address.data, "unix:", 5) == 0;
+    return !is_file && address.len <= PEER_ADDRESS_MAX && address_valid(address);
+}
+
+/* A copy names its leader, whose address the map does not have: it may have been dropped before this partition heard any leader. */
+static const char *take_gone(struct peer_leaders *leaders, const struct shard *shard,
+                             struct bytes address)
+{
+    struct peer_leader *leader = leader_of(leaders, shard);
+    if (leader->address || !is_of_host(address) || is_of_any_shard(leaders->map, address))
+        return NULL;
+    free(leader->gone);
+    leader->gone = strndup(address.data, address.len);
+    CHECK(leader->gone);
+    return leader->gone;
+}
+
+const char *peer_leaders_named(struct peer_leaders *leaders, const char *shard, struct bytes line)
 {
     const struct bytes start = BYTES("-" REDIRECTION);
     const struct shard *of = shard_heard(leaders, shard);
@@ -161,8 +216,9 @@ const char *peer_leaders_named(const struct peer_leaders *leaders, const char *s
         return NULL;
     const struct bytes rest = {line.data + start.len, line.len - start.len};
     const char *end = memchr(rest.data, ' ', rest.len);
-    return address_of_map(of,
-                          (struct bytes){rest.data, end ? (size_t)(end - rest.data) : rest.len});
+    const struct bytes address = {rest.data, end ? (size_t)(end - rest.data) : rest.len};
+    const char *known = known_address(leaders, of, address);
+    return known ? known : take_gone(leaders, of, address);
 }
 
 const char *peer_redirect(char to[PEER_REDIRECTION_MAX], const char *leader)

@@ -4,18 +4,19 @@
  *   what a link, or a connection to this partition, brings    the link to the shard
  *   ──────────────────────────────────────────────────────    ────────────────────────────────────────────────────
  *   the connection broke, or was refused                      tries the next address of the shard
- *   -NOTLEADER address                                        tries this address, if the map has it
+ *   -NOTLEADER address                                        tries this address, if the map has it, or no leader was heard
  *   identity on the link: (generation, term) newer than       stays; this is noted, and what comes from older leaders
  *     what is noted                                             is dropped
  *   identity on a connection: newer than what is noted        asks at the address in it, if the map has that; until then nothing
  *                                                               that comes on the connection is read
  *   identity: older than what is noted                        stays with the newest; the older one is refused
  *
- * Only what is said at an address of the map is noted: whoever has the secret can connect and claim any term, and if that were noted, the
+ * Only what is said at an address of the map is noted, or at one that a copy there has named: whoever has the secret can connect and claim any term, and if that were noted, the
  * shard's real leaders would be older for ever. NOTLEADER is a hint where to look, and so is the claim of a partition that connects. A
  * leader that is newer than all before makes links of its own when it begins to serve, so that others ask it at once.
  *
  * What was heard is kept as long as the map has the shard: a leader of before may come back after the connection of its successor broke.
+ * A map that drops the leader's address does not end its lead: that address counts as one of the map until a newer leader is heard.
  * A shard that has one address, and one copy, is never an older leader: nothing can have succeeded it, and after a restore of its data it
  * counts from 0 again.
  */
@@ -51,15 +52,15 @@ const char *peer_leaders_claimed(const struct peer_leaders *leaders,
 /* As peer_leaders_hear, without noting anything. */
 enum peer_leader_heard peer_leaders_compare(const struct peer_leaders *leaders,
                                             const struct peer_identity *identity);
-/* The address of the newest leader that was heard; NULL: none was, or the map has it at no address. */
+/* The address of the newest leader that was heard; NULL: none was. */
 const char *peer_leaders_address(const struct peer_leaders *leaders, const char *shard);
 /* Number of addresses that a link to the shard may try; 1: the map does not have it. */
 unsigned peer_leaders_addresses(const struct peer_leaders *leaders, const char *shard);
 /* One of them, 0 …; the map has the shard. */
 const char *peer_leaders_at(const struct peer_leaders *leaders, const char *shard, unsigned index);
-/* The address that a copy of the shard names, which has replied this line to a greeting; NULL: it names none that the map has. */
-const char *peer_leaders_named(const struct peer_leaders *leaders, const char *shard,
-                               struct bytes line);
+/* The address that a copy of the shard names, which has replied this line to a greeting. NULL: it names none, or one that the map does not
+ * have, while a leader is known. Where none is, such an address counts as one of the map until a leader is heard. */
+const char *peer_leaders_named(struct peer_leaders *leaders, const char *shard, struct bytes line);
 
 /* Writes the reply of a copy that does not lead to SCREE PEER, without its '-'. `leader`: address, may be empty. Returns `to`. */
 const char *peer_redirect(char to[PEER_REDIRECTION_MAX], const char *leader);

@@ -360,7 +360,7 @@ static void go_to_named(struct peer_link *link, const char *address)
 /* Closes the connection; the reason is the peer's reply, e.g. an error. A copy that does not lead may have named the one that does. */
 static void refuse_greeting(struct peer_link *link, struct bytes line)
 {
-    const struct peer_leaders *leaders = link->self->leaders;
+    struct peer_leaders *leaders = link->self->leaders;
     const char *leader =
         leaders && !link->retry.is_named ? peer_leaders_named(leaders, link->shard, line) : NULL;
     char reason[PEER_REASON_MAX];

@@ -95,10 +95,7 @@ static void follow_leader(void *owner, const char *shard)
 const char *peer_set_leader(const struct peer_set *peers, const struct shard *shard)
 {
     const char *known = peers ? peer_leaders_address(peers->leaders, shard->name) : NULL;
-    for (size_t i = 0; known && i < shard->address_count; i++)
-        if (strcasecmp(shard->addresses[i], known) == 0)
-            return shard->addresses[i];
-    return shard->addresses[0];
+    return known ? known : shard->addresses[0];
 }
 
 /* ---- create and free ---- */
@@ -265,8 +262,10 @@ static bool is_link_wanted(const struct peer_set *peers, const struct peer_link 
 {
     struct bytes name = bytes_of(link->shard);
     int shard = shard_map_named(peers->map, name);
+    const char *leader = peer_leaders_address(peers->leaders, link->shard);
     if (shard >= 0)
-        return shard_has_address(&peers->map->shards[shard], link->address);
+        return shard_has_address(&peers->map->shards[shard], link->address) ||
+               (leader && strcasecmp(leader, link->address) == 0);
     const struct peer_identity *peer = incoming_of(peers, name);
     return peer && strcmp(peer->address, link->address) == 0;
 }
@@ -335,9 +334,18 @@ static void accept_here(struct peer_set *peers, bool accepts)
         process_listener_new(peers->host.loop, address, peers->host.on_accept, peers->host.owner);
 }
 
-void peer_set_configure(struct peer_set *peers, const struct peer_config *config)
+/* The shard that the partition is in the map, or -1. */
+static int find_own_shard(const struct peer_config *config)
 {
     int shard = config->map ? shard_of_address(config->map, config->address) : -1;
+    if (config->map && shard < 0 && config->is_leaving_group)
+        return shard_map_named(config->map, bytes_of(config->old_shard));
+    return shard;
+}
+
+void peer_set_configure(struct peer_set *peers, const struct peer_config *config)
+{
+    int shard = find_own_shard(config);
     bool has_name = *name_in(config, shard);
     if (!has_name || needs_new_links(peers, config, shard)) {
         drop_links(peers);

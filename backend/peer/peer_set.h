@@ -10,7 +10,8 @@
  * serves its clients as without a map.
  *
  * If the map has a partition's name at another address, the partition is elsewhere: its data was copied, or it was moved and this map is
- * older. It makes and accepts no links, and must serve no key, because the backend at the other address does.
+ * older. It makes and accepts no links, and must serve no key, because the backend at the other address does. Only a copy that leads the
+ * shard and hands over to the copies of the map stays in its place until then.
  *
  * Shards of one process need no network between them: a partition also accepts connections to its address within the process, and
  * a link to such an address goes through memory (stream.h). Greeting, frames, limits and timeouts are the same.
@@ -35,6 +36,9 @@ struct peer_config {
     const struct shard_map *map; /* NULL: the partition works alone */
     /* name that the partition has if the map does not have it; empty: none */
     const char *old_shard;
+    /* it leads this shard, whose other copies are at addresses of the map: it is the shard until one of these leads, also at an address
+     * that the map does not have */
+    bool is_leaving_group;
     const char *address;     /* advertised */
     uint16_t port, tls_port; /* for clients; 0: none */
     struct peer_leadership leadership;

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { VOTERS_OF_A_GROUP = 3 };
+enum { VOTERS_OF_A_GROUP = 3, GONE_US = 5000000 };
 
 /* ---- the wish ---------------------------------------------------------------------------------- */
 
@@ -170,13 +170,19 @@ void replica_change_turn(struct replica *replica)
         hand_leadership_over(replica, id);
 }
 
+/* Home hands over before, so that no client sees an error (backend/partition/leader_return.h); if it cannot, it is done without home. */
 static void hand_over_when_gone(struct replica *replica)
 {
+    uint64_t now_us = clock_boot_us(), *gone_us = &replica->voting.gone_us;
     if (!replica->options.has_voters || !may_propose(replica))
         return;
     const struct replica_wish wish = see_wish(replica);
     uint64_t successor = replica_wish_successor(&wish);
-    if (successor)
+    if (!successor)
+        *gone_us = 0;
+    else if (!*gone_us)
+        *gone_us = now_us;
+    else if (now_us >= *gone_us + GONE_US)
         hand_leadership_over(replica, successor);
 }
 

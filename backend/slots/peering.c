@@ -6,6 +6,7 @@
 #include "backend/context/process.h"
 #include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
+#include "backend/replica/replica_figures.h"
 #include "backend/slots/key_arrival.h"
 #include "backend/slots/slot_moves.h"
 #include "backend/slots/slot_owners.h"
@@ -18,6 +19,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     PINGS_PER_TIMEOUT = 4,
@@ -178,6 +180,30 @@ static void tick_clock(struct partition *partition, const struct peer_set *peers
         orphan_trust_clock();
 }
 
+static bool has_copy_at(const struct replica_figures *figures, const char *address)
+{
+    for (unsigned i = 0; i < figures->count; i++)
+        if (figures->of[i].id != figures->own && strcasecmp(figures->of[i].address, address) == 0)
+            return true;
+    return false;
+}
+
+/* Does this copy lead a group of voters that has other copies at the addresses of the map? Which of them leads is the group's affair, not the
+ * map's. */
+static bool leads_group_of(const struct partition *partition, const struct shard_map *map)
+{
+    const char *name = slot_owners_name(partition->shards.owners);
+    int shard = map ? shard_map_named(map, bytes_of(name)) : -1;
+    struct replica_figures figures;
+    if (shard < 0 || !partition->copies.replica || !partition->copies.lease_us)
+        return false;
+    replica_figures(partition->copies.replica, &figures);
+    for (size_t i = 0; i < map->shards[shard].address_count; i++)
+        if (has_copy_at(&figures, map->shards[shard].addresses[i]))
+            return true;
+    return false;
+}
+
 void peering_tick(struct partition *partition)
 {
     const struct peer_set *peers = partition->shards.peers;
@@ -201,9 +227,11 @@ void peering_configure(struct partition *partition)
     uint16_t tls_port;
     peering_address(partition, address, sizeof address);
     peering_client_ports(partition, &port, &tls_port);
+    const struct shard_map *map = next_map(partition);
     const struct peer_config config = {
-        .map = next_map(partition),
+        .map = map,
         .old_shard = slot_owners_name(partition->shards.owners),
+        .is_leaving_group = leads_group_of(partition, map),
         .address = address,
         .port = port,
         .tls_port = tls_port,

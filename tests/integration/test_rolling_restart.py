@@ -2,6 +2,7 @@
 """Everything is restarted, one process after the other, and clients with redis-py's default settings see no error."""
 
 import contextlib
+import signal
 import threading
 import time
 
@@ -171,24 +172,32 @@ class OneFirst(Members):
         self.wait_serves(0)
 
 
-@suite.case('a shard has one copy, then three, five, three and one, under redis-py without an error')
+def from_one_to_three(members):
+    """The indexes of four copies that are added to the first: two run, the others are for later."""
+    added = [members.add() for _ in range(4)]
+    members.order = [0] + added[:2]
+    members.write_shards()
+    for index in added[:2]:  # before the first copy is restarted, which waits for them
+        members.start_retrying(members.backends[index])
+    members.backends[0].stop()
+    members.backends[0].start()
+    return added
+
+
+@suite.case('a shard has one copy, then three, five, three and one, under redis-py without an error; the leader stays or leaves')
 def _(run):
     options = {'backend': {'election-timeout': '3s'}}
-    with OneFirst(copies=1, proxies=1, proxy_options=PATIENT, backend_options=options) as members, Clients(members, 2) as clients:
-        one, two, three, four = [members.add() for _ in range(4)]
-        members.order = [0, one, two]
-        members.write_shards()
-        for index in (one, two):  # before the first copy is restarted, which waits for them
-            members.start_retrying(members.backends[index])
-        members.backends[0].stop()
-        members.backends[0].start()
-        for order in ([0, one, two], [0, one, two, three, four], [0, three, four], [0]):
-            members.change(order)
-            clients.wait_more()
-            for backend in members.backends:
-                if backend.alive() and backend.index not in order:
-                    backend.stop()
-            clients.wait_more()
+    for does_leave in (False, True):
+        with OneFirst(copies=1, proxies=1, proxy_options=PATIENT, backend_options=options) as members, Clients(members, 2) as clients:
+            one, two, three, four = from_one_to_three(members)
+            last = [[one, three, four], [four]] if does_leave else [[0, three, four], [0]]
+            for order in [[0, one, two], [0, one, two, three, four]] + last:
+                members.change(order)
+                clients.wait_more()
+                for backend in members.backends:
+                    if backend.alive() and backend.index not in order:
+                        backend.stop()
+                clients.wait_more()
 
 
 class Shards(TwoShards):
@@ -242,6 +251,33 @@ def _(run):
                     wait_for(lambda: shards.has_given(shard, leader), 'another copy to lead', pause=0.1)
                 clients.check()
             clients.wait_more()
+
+
+def drop_leader(shards, shard):
+    """A map without the leader of the shard, for all programs; returns the leader."""
+    leader = next(index for index in shards.orders[shard] if shards.phase(index) == 'serving')
+    shards.orders[shard].remove(leader)
+    return leader
+
+
+@suite.case('a map drops the leaders of two shards: transactions over both shards go on without an error')
+def _(run):
+    with Shards() as shards:
+        for shard in (0, 1):
+            shards.leader_of(shard)
+        with Clients(shards, 4, Dealer) as clients:
+            for _ in range(2):
+                leaders = [drop_leader(shards, shard) for shard in (0, 1)]
+                shards.reload()
+                for proxy in shards.proxies:
+                    proxy.signal(signal.SIGHUP)
+                for order in shards.orders:
+                    wait_for(lambda: any(shards.phase(index) == 'serving' for index in order), 'a copy of the map to lead')
+                clients.wait_more()
+                for leader in leaders:
+                    wait_for(lambda: shards.phase(leader) != 'serving', 'the leader to go')
+                    shards.backends[leader].stop()
+                clients.wait_more()
 
 
 if __name__ == '__main__':

@@ -108,15 +108,22 @@ static void test_what_is_said_elsewhere_than_the_map_says_is_not_noted(void)
     peer_leaders_free(leaders);
 }
 
-static void test_a_new_map_forgets_no_leader_but_its_address(void)
+static void test_a_leader_that_a_new_map_drops_leads_until_a_newer_one_does(void)
 {
     struct peer_leaders *leaders = leaders_with("x:1 y:1");
     CHECK(hear(leaders, "x:1", 1, 5) == PEER_LEADER_NEWER);
     configure(leaders, "y:1 x:1 z:1");
     CHECK(leads(leaders, "x:1") && hear(leaders, "y:1", 1, 4) == PEER_LEADER_OLDER);
     configure(leaders, "y:1 z:1");
-    CHECK(leads(leaders, "") && hear(leaders, "y:1", 1, 4) == PEER_LEADER_OLDER);
+    CHECK(leads(leaders, "x:1") && hear(leaders, "y:1", 1, 4) == PEER_LEADER_OLDER);
+    CHECK(hear(leaders, "x:1", 1, 5) == PEER_LEADER_SAME);
+    CHECK(peer_leaders_addresses(leaders, "b") == 3);
+    CHECK(strcmp(peer_leaders_at(leaders, "b", 2), "x:1") == 0);
+    configure(leaders, "y:1");
+    CHECK(leads(leaders, "x:1"));
+    configure(leaders, "y:1 z:1");
     CHECK(hear(leaders, "y:1", 1, 6) == PEER_LEADER_NEWER && leads(leaders, "y:1"));
+    CHECK(peer_leaders_addresses(leaders, "b") == 2);
     peer_leaders_configure(leaders, NULL);
     CHECK(leads(leaders, "") && hear(leaders, "y:1", 1, 4) == PEER_LEADER_SAME);
     peer_leaders_free(leaders);
@@ -135,10 +142,25 @@ static void test_a_shard_with_one_copy_is_never_older(void)
     peer_leaders_free(leaders);
 }
 
-static bool names(const struct peer_leaders *leaders, const char *line, const char *address)
+static bool names(struct peer_leaders *leaders, const char *line, const char *address)
 {
     const char *named = peer_leaders_named(leaders, "b", bytes_of(line));
     return named ? strcmp(named, address) == 0 : !*address;
+}
+
+/* A map has dropped the leader before this partition heard any. */
+static void test_a_copy_names_a_leader_that_the_map_does_not_have(void)
+{
+    struct peer_leaders *leaders = leaders_with("x:1 y:1");
+    const struct peer_identity leader = identity_of("b", "w:1", 1, 5);
+    CHECK(!peer_leaders_claimed(leaders, &leader));
+    CHECK(names(leaders, "-NOTLEADER w:1 it does", "w:1") && leads(leaders, ""));
+    CHECK(strcmp(peer_leaders_claimed(leaders, &leader), "w:1") == 0);
+    CHECK(hear(leaders, "w:1", 1, 5) == PEER_LEADER_NEWER && leads(leaders, "w:1"));
+    CHECK(names(leaders, "-NOTLEADER q:1", "")); /* a leader is known */
+    CHECK(hear(leaders, "y:1", 1, 6) == PEER_LEADER_NEWER && leads(leaders, "y:1"));
+    CHECK(names(leaders, "-NOTLEADER w:1", ""));
+    peer_leaders_free(leaders);
 }
 
 static void test_a_copy_names_an_address_of_the_map_or_none(void)
@@ -152,8 +174,8 @@ static void test_a_copy_names_an_address_of_the_map_or_none(void)
     CHECK(names(leaders, "-NOTLEADER x:1", "x:1"));
     CHECK(names(leaders, "-NOTLEADER ", "") && names(leaders, "-NOTLEADER", ""));
     CHECK(names(leaders, "-NOTLEADER a:1 it is another shard's", ""));
-    CHECK(names(leaders, "-NOTLEADER x:11 that is none", ""));
     CHECK(names(leaders, "-NOTLEADER x: that is none", ""));
+    CHECK(names(leaders, "-NOTLEADER unix:/x", "") && names(leaders, "-NOTLEADER -", ""));
     CHECK(names(leaders, "-ERR NOTLEADER x:1", "") && names(leaders, "", ""));
     CHECK(!peer_leaders_named(leaders, "c", BYTES("-NOTLEADER x:1")));
     peer_leaders_free(leaders);
@@ -174,8 +196,9 @@ int main(void)
     test_a_forced_copy_is_newer_than_any_term_of_the_group_before();
     test_a_leader_is_where_it_was_reached();
     test_what_is_said_elsewhere_than_the_map_says_is_not_noted();
-    test_a_new_map_forgets_no_leader_but_its_address();
+    test_a_leader_that_a_new_map_drops_leads_until_a_newer_one_does();
     test_a_shard_with_one_copy_is_never_older();
+    test_a_copy_names_a_leader_that_the_map_does_not_have();
     test_a_copy_names_an_address_of_the_map_or_none();
     test_links_try_the_addresses_of_their_shard();
     return 0;
