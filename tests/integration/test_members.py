@@ -69,5 +69,31 @@ def _(run):
         members.wait_follows(*members.order[1:])
 
 
+def count_up(members, keys=200):
+    with members.copy(members.wait_leader()) as client:
+        for i in range(keys):
+            check_equal(client.get('SET', 'k:%d' % i, 'v%d' % i), b'OK')
+
+
+def check_counted(members, keys=200):
+    with members.copy(members.wait_leader()) as client:
+        for i in range(keys):
+            check_equal(client.get('GET', 'k:%d' % i), b'v%d' % i)
+
+
+@suite.case('a lost disk is replaced by an empty backend at another address, and by a map that names it; the disk may be the leader\'s')
+def _(run):
+    with Members() as members:
+        for is_leader in (False, True):
+            count_up(members)
+            lost = members.wait_leader() if is_leader else members.order[-1]
+            members.backends[lost].kill9()
+            shutil.rmtree(members.backends[lost].data)
+            newcomer = members.add()
+            members.change([newcomer if index == lost else index for index in members.order])
+            check_counted(members)
+            members.wait_follows(*members.order[1:])
+
+
 if __name__ == '__main__':
     suite.main()
