@@ -205,7 +205,7 @@ static void tick(struct cluster_clock *clock, const struct shard_map *map, struc
              &(struct vote){.offset_us = clock->own_us, .error_us = 0, .heard_us = now_us});
     if (!clock->begun_us)
         clock->begun_us = now_us;
-    if (now_us < clock->ticked_us + EVERY_US)
+    if (now_us < clock->ticked_us + EVERY_US && cluster_clock_is_known(clock))
         return;
     if (elect(clock, map, &election))
         set_time(clock, &election, now_us);

@@ -183,6 +183,7 @@ static void begin_serving(struct partition *partition)
     log_event(LOG_WARN, "leadership_taken", "partition=%u term=%" PRIu64 " batches=%" PRIu64,
               partition->index, term, storage_committed(partition->storage));
     peering_configure(partition);
+    shards_tick_soon(partition);
     leader_push(partition);
     partition_resume(partition);
 }

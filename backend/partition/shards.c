@@ -20,7 +20,10 @@
 #include "backend/transaction/participant.h"
 #include "backend/transaction/portion.h"
 
-enum { TICK_MS = 50 };
+enum {
+    TICK_MS = 50,
+    HELD_TICK_MS = 5, /* all clients wait for what others of the cluster say */
+};
 
 /* Commands that wait for locks since before `since_ms` have waited for too long. */
 static void end_old_waits(struct partition *partition, uint64_t since_ms)
@@ -34,12 +37,14 @@ static void tick_shards(void *owner)
     struct partition *partition = owner;
     uint64_t now_ms = loop_mono_ms(partition->loop);
     uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
+    if (partition->shards.is_held && !partition->copies.is_closed)
+        timer_start(partition->shards.tick, HELD_TICK_MS, TICK_MS);
     key_arrivals_tick(partition->shards.strays.arrivals); /* changes no data */
     if (partition->running.busy_error || partition->copies.is_closed ||
         partition_lease_is_over(partition))
-        return; /* the data must not change during a slow script */
+        return;              /* the data must not change during a slow script */
+    peering_tick(partition); /* may bring the time for which clients are held */
     slot_owners_tick(partition->shards.owners);
-    peering_tick(partition);
     slot_moves_tick(partition->shards.moves);
     pubsub_check_slots(partition);
     bounce_tick(partition);
@@ -61,6 +66,11 @@ static bool load_transactions(struct partition *partition)
     return storage_is_replicated(partition->storage) ||
            (participant_load(partition->shards.participant) &&
             coordinator_load(partition->shards.coordinator));
+}
+
+void shards_tick_soon(struct partition *partition)
+{
+    timer_start(partition->shards.tick, 1, TICK_MS);
 }
 
 bool shards_new(struct partition *partition)

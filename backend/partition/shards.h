@@ -11,6 +11,8 @@ struct partition;
 /* Makes all parts, and reads the records of slots; and transactions that were open at the last stop, unless the store is one of several
  * copies (shards_reload). False: they cannot be read. */
 bool shards_new(struct partition *partition);
+/* The partition begins to lead: clients wait for what the next ticks bring. */
+void shards_tick_soon(struct partition *partition);
 /* Frees all but the links. Parts that were not made are skipped. */
 void shards_free(struct partition *partition);
 /* Forgets the transactions that shards_new has read, and their locks: the partition is a copy that does not lead yet. */

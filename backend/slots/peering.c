@@ -252,5 +252,6 @@ void peering_configure(struct partition *partition)
             },
     };
     peer_set_configure(partition->shards.peers, &config);
+    tick_clock(partition, partition->shards.peers); /* the only shard knows the time at once */
     slot_owners_configure(partition->shards.owners);
 }
