@@ -593,6 +593,16 @@ void wal_keep(struct wal *wal, const struct wal_keep *keep)
     (void)wal, (void)keep;
 }
 
+void wal_keep_at(const char *path)
+{
+    (void)path;
+}
+
+void wal_copy_kept(struct wal *wal, const char *path)
+{
+    (void)wal, (void)path;
+}
+
 void wal_keep_none(struct wal *wal)
 {
     (void)wal;
