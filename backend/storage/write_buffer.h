@@ -117,6 +117,10 @@ int write_buffer_apply(const struct write_buffer *buffer, struct store *store,
                        struct store_batch *batch, _Atomic size_t *written, char *error,
                        size_t size);
 
+/* Adds the effects of a batch (effects.h) to a buffer that no overlay uses. False: they are damaged, or of a newer program; then the buffer
+ * has a part of them. */
+bool write_buffer_add_effects(struct write_buffer *buffer, struct bytes effects, char *error,
+                              size_t size);
 /* A sorted list of the column family's rows that has at least those with lower <= key < upper (empty `upper`: to the end). To
  * be called again whenever rows may have been added. */
 const struct row_list *write_buffer_order(struct write_buffer *buffer, enum cf cf,

@@ -3,6 +3,7 @@
 #include "backend/context/hybrid_clock.h"
 #include "backend/format/effects.h"
 #include "backend/storage/partition_store.h"
+#include "backend/storage/write_buffer.h"
 #include "backend/tool/tool.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SECOND_US = 1000000, BATCH_BYTES = 1 << 20 };
+enum { SECOND_US = 1000000, BUFFER_BYTES = 64 << 20 };
 
 /* ---- times ---- */
 
@@ -127,10 +128,12 @@ bool moment_check(const struct sources *sources, const char *archive, uint64_t t
 
 struct replayer {
     struct storage *storage;
+    struct write_buffer rows; /* of the batches that are not in the tables yet */
     struct store_batch *batch;
     uint64_t until_us, last_us;
     uint64_t batches, bytes;
-    uint64_t last; /* index of the last batch */
+    _Atomic size_t written; /* of these into the tables */
+    uint64_t last;          /* index of the last batch */
     int err;
 };
 
@@ -140,9 +143,10 @@ static bool apply_collected(struct replayer *replayer, char *error, size_t size)
     struct storage *storage = replayer->storage;
     wal_show(storage_wal(storage));
     storage_commit(storage, replayer->last);
-    if (store_apply(storage_store(storage), replayer->batch, error, size) != OK)
+    if (write_buffer_apply(&replayer->rows, storage_store(storage), replayer->batch,
+                           &replayer->written, error, size) != OK)
         return false;
-    store_batch_clear(replayer->batch);
+    write_buffer_reset(&replayer->rows);
     storage_applied(storage, replayer->last);
     tool_progress("%" PRIu64 " batches of the archive, %" PRIu64 " bytes", replayer->batches,
                   replayer->bytes);
@@ -157,13 +161,12 @@ static bool append_record(struct replayer *replayer, uint64_t index, struct byte
     if (storage_append(replayer->storage, record, &given, error, size) != OK)
         return false;
     CHECK(given == index);
-    if (!store_batch_add_effects(replayer->batch, storage_store(replayer->storage), record, error,
-                                 size))
+    if (!write_buffer_add_effects(&replayer->rows, record, error, size))
         return false;
     replayer->last = index;
     replayer->batches++;
     replayer->bytes += record.len;
-    return store_batch_bytes(replayer->batch) < BATCH_BYTES ||
+    return write_buffer_memory(&replayer->rows) < BUFFER_BYTES ||
            apply_collected(replayer, error, size);
 }
 
@@ -226,7 +229,9 @@ bool moment_replay(struct storage *storage, const struct source *source, const c
     if (!log)
         return false;
     replayer.batch = store_batch_new();
+    write_buffer_init(&replayer.rows);
     bool good = replay_log(&replayer, log, source, error, size);
+    write_buffer_fini(&replayer.rows);
     store_batch_free(replayer.batch);
     archive_log_free(log);
     *batches = replayer.batches;

@@ -2,8 +2,9 @@
  * test_write_buffer.c - write buffers of any size and shape of keys are applied to the tables completely and in order
  * (store_apply of store_mem.c checks the order), and an emptied buffer keeps no row. Iterations over a collection, a part of
  * one, or several of them pass over the same rows as a sorted array, also when rows are added between them: few, or many at once in
- * rising, falling or random order.
+ * rising, falling or random order. The effects of many batches leave the same rows through a buffer as one after the other.
  */
+#include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
@@ -15,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SHAPES = 5, KEY_MAX = 96, ROUNDS = 12, COLLECTIONS = 7, ORDERED_MAX = 1500 };
+enum { SHAPES = 5, KEY_MAX = 96, ROUNDS = 12, COLLECTIONS = 7, ORDERED_MAX = 1500, BATCHES = 200 };
 
 static const size_t sizes[] = {0, 1, 2, 127, 128, 129, 1000, 40000};
 
@@ -248,6 +249,80 @@ static void play_many(uint64_t step, bool is_mixed, bool has_wide)
     arena_reset(&model.arena);
 }
 
+/* ---- effects ---- */
+
+/* The whole batch, until the next call: some rows of few keys, and ranges that delete others. */
+static struct bytes any_batch(struct effects *effects, uint64_t index)
+{
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH, .index = index});
+    for (uint64_t left = 1 + any(30); left; left--) {
+        enum cf cf = cf_of(any(8));
+        struct bytes from = any_key(false), to = any(9) ? any_key(false) : BYTES("");
+        if (!any(12) && (!to.len || bytes_compare(from, to) < 0))
+            effects_delete_range(effects, cf, from, to);
+        else if (any(4))
+            effects_put(effects, cf, from, (struct bytes){(const char *)&seed, any(sizeof seed)});
+        else
+            effects_delete(effects, cf, from);
+    }
+    return effects_bytes(effects);
+}
+
+static void check_equal_rows(struct store *one, struct store *other, enum cf cf)
+{
+    struct store_iter *a = store_iter_new(one, cf, BYTES(""), BYTES(""));
+    struct store_iter *b = store_iter_new(other, cf, BYTES(""), BYTES(""));
+    store_iter_begin(a, false, BYTES(""), false);
+    store_iter_begin(b, false, BYTES(""), false);
+    for (; store_iter_valid(a) && store_iter_valid(b);
+         store_iter_step(a, false), store_iter_step(b, false))
+        CHECK(bytes_equal(store_iter_key(a), store_iter_key(b)) &&
+              bytes_equal(store_iter_value(a), store_iter_value(b)));
+    CHECK(!store_iter_valid(a) && !store_iter_valid(b));
+    store_iter_free(a);
+    store_iter_free(b);
+}
+
+/* `plain` gets the batches one after the other, and the store some of them at a time. */
+static void play_effects(struct store *plain, struct effects *effects)
+{
+    char error[256];
+    _Atomic size_t written = 0;
+    make_prefixes();
+    for (uint64_t index = 1; index <= BATCHES; index++) {
+        struct bytes record = any_batch(effects, index);
+        CHECK(store_batch_add_effects(batch, plain, record, error, sizeof error));
+        CHECK(store_apply(plain, batch, error, sizeof error) == OK);
+        store_batch_clear(batch);
+        CHECK(write_buffer_add_effects(&buffer, record, error, sizeof error));
+        if (index < BATCHES && any(20))
+            continue;
+        CHECK(write_buffer_apply(&buffer, store, batch, &written, error, sizeof error) == OK);
+        write_buffer_reset(&buffer);
+        check_equal_rows(store, plain, CF_DATA);
+        check_equal_rows(store, plain, CF_METADATA);
+    }
+    struct bytes record = any_batch(effects, BATCHES + 1);
+    CHECK(!write_buffer_add_effects(&buffer, (struct bytes){record.data, record.len - 1}, error,
+                                    sizeof error));
+    write_buffer_reset(&buffer);
+    arena_reset(&model.arena);
+}
+
+static void compare_with_batches(int rounds)
+{
+    char error[256];
+    struct effects *effects = effects_new();
+    struct store *plain =
+        store_open(env, &(struct store_options){.path = "batches"}, error, sizeof error);
+    CHECK(plain);
+    store_replayed(plain);
+    for (int round = 0; round < rounds; round++)
+        play_effects(plain, effects);
+    store_close(plain);
+    effects_free(effects);
+}
+
 int main(void)
 {
     char error[256] = "";
@@ -270,6 +345,7 @@ int main(void)
         play_many(ORDERED_MAX - 1, round % 2, round % 4 >= 2);
         play_many(997, round % 2, round % 4 >= 2);
     }
+    compare_with_batches(rounds);
     arena_fini(&model.arena);
     write_buffer_fini(&buffer);
     store_batch_free(batch);

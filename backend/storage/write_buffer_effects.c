@@ -1,0 +1,59 @@
+/*
+ * write_buffer_effects.c - adds the effects of a whole batch (effects.h) to a buffer that no overlay uses: nothing is ever rolled back, and
+ * rows have no tickets.
+ */
+#include "backend/format/effects.h"
+#include "backend/storage/write_buffer.h"
+
+#include <stdio.h>
+
+static void set_row(struct write_buffer *buffer, const struct effect *effect, enum row_state state)
+{
+    uint64_t hash = hash_row(effect->cf, effect->key);
+    struct row *row = write_buffer_get_or_add(buffer, effect->cf, effect->key, hash);
+    row->value = arena_copy(&buffer->arena, effect->value);
+    row->state = state;
+}
+
+/* The rows that the buffer has in the range are gone: it applies ranges before rows. */
+static void delete_rows(struct write_buffer *buffer, const struct effect *effect)
+{
+    struct range range = {.cf = effect->cf, .from = effect->key, .to = effect->to};
+    const struct row_list *list = write_buffer_order(buffer, range.cf, range.from, range.to);
+    for (struct row *row = rows_at_or_after(list, range.from);
+         row && range_has(&range, range.cf, row->key); row = row->next[0])
+        row->state = ROW_ABSENT;
+    write_buffer_add_range(buffer, &range);
+}
+
+static void apply_effect(struct write_buffer *buffer, const struct effect *effect)
+{
+    switch (effect->kind) {
+    case EFFECT_PUT:
+        set_row(buffer, effect, ROW_VALUE);
+        break;
+    case EFFECT_DELETE:
+        set_row(buffer, effect, ROW_DELETED);
+        break;
+    case EFFECT_DELETE_RANGE:
+        delete_rows(buffer, effect);
+        break;
+    case EFFECT_NOTE:
+        break;
+    }
+}
+
+bool write_buffer_add_effects(struct write_buffer *buffer, struct bytes effects, char *error,
+                              size_t size)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    enum effects_read result = effects_open(effects, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+        apply_effect(buffer, &effect);
+    if (result == EFFECTS_END)
+        return true;
+    (void)snprintf(error, size, "%s", effects_refusal(result));
+    return false;
+}
