@@ -609,7 +609,10 @@ static void local_wait(struct request *request, request_done_fn *done)
     gathered_free(local);
     local->done = done;
     request->progress.is_async = true;
-    request->progress.is_direct = false; /* nothing was written yet */
+    /* what a handler writes before it waits would be a reply of its own */
+    CHECK(!request->progress.is_direct ||
+          stream_out(request->client->stream)->bytes == request->direct_at);
+    request->progress.is_direct = false;
 }
 
 /* ---- parts of a handler --------------------------------------------------------------------------------- */

@@ -62,6 +62,7 @@ struct worker_requests {
     uint32_t free_least;         /* lowest value of free_count since the last decay */
     uint32_t count;              /* all requests, including free ones */
     struct next_turn *next_turn; /* NULL: none has work for the next turn. next_turn.h */
+    uint64_t changes_us;         /* monotonic: the last round of SCREE CHANGES that is planned */
 };
 
 /* CLIENT PAUSE commands in force; pause.c */

@@ -23,7 +23,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAUSE_BETWEEN_MS = 20, WORDS_MAX = 16, KIND_AT = 2, KEY_AT = 3, SHARD_BYTES_MIN = 1024 };
+enum {
+    PAUSE_US = 20 * 1000,       /* between two rounds of a call */
+    PAUSE_MAX_US = 1000 * 1000, /* the same, if many calls wait */
+    ROUND_EVERY_US = 250,       /* a worker begins a round so often, however many calls wait */
+    WORDS_MAX = 16,
+    KIND_AT = 2,
+    KEY_AT = 3,
+    SHARD_BYTES_MIN = 1024
+};
 
 struct changes *changes_of(struct request *request)
 {
@@ -79,6 +87,18 @@ void changes_reply_error(const struct shard_reply *answer, struct reply *reply)
 
 /* ---- the position of now ---- */
 
+/* The event that tells the client that all keys are listed again. */
+static void write_again(struct changes *changes, struct reply *reply)
+{
+    changes->count = 1;
+    reply_array(reply, 5);
+    reply_bulk_text(reply, "");
+    reply_int(reply, -1);
+    reply_bulk_text(reply, "again");
+    reply_bulk_text(reply, "");
+    reply_bulk(reply, changes->options.slots.len ? changes->options.slots : BYTES("0-16383"));
+}
+
 /* request_done_fn: the shards have told their positions. */
 static void now_done(struct client *client, struct request *request, struct reply *reply)
 {
@@ -95,6 +115,8 @@ static void now_done(struct client *client, struct request *request, struct repl
             return;
         }
     }
+    if (changes->is_again)
+        write_again(changes, reply);
     changes_reply(changes, reply);
 }
 
@@ -108,18 +130,10 @@ static void ask_now(struct request *request)
 
 /* ---- after a loss ---- */
 
-/* Changes were lost: all keys are listed again, and the client is told so. */
-static void copy_again(struct changes *changes, struct reply *reply)
+/* Changes were lost: all keys are listed again. */
+static void copy_again(struct changes *changes)
 {
-    struct bytes slots = changes->options.slots.len ? changes->options.slots : BYTES("0-16383");
-    out_clear(reply->out);
-    changes->count = 1;
-    reply_array(reply, 5);
-    reply_bulk_text(reply, "");
-    reply_int(reply, -1);
-    reply_bulk_text(reply, "again");
-    reply_bulk_text(reply, "");
-    reply_bulk(reply, slots);
+    changes->is_again = true;
     changes_copy_begin(changes);
     ask_now(changes->request);
 }
@@ -236,20 +250,37 @@ static void next_round(struct client *client, struct request *request, struct re
         changes_reply(changes, reply);
 }
 
-static void pause_before_round(struct changes *changes, struct loop *loop)
+/* How long the call waits for its next round. Rounds of a worker follow each other: else a thousand clients that wait, for nothing, would
+ * take a worker and a good part of each shard. */
+static uint64_t pause_ms(const struct changes *changes, struct proxy_worker *worker)
+{
+    uint64_t now_us = loop_mono_us(worker->loop);
+    uint64_t at_us = worker->requests.changes_us + ROUND_EVERY_US;
+    if (at_us < now_us + PAUSE_US)
+        at_us = now_us + PAUSE_US;
+    if (at_us > now_us + PAUSE_MAX_US)
+        at_us = now_us + PAUSE_MAX_US;
+    worker->requests.changes_us = at_us;
+    uint64_t end_us = changes->until_ms * 1000;
+    if (at_us > end_us)
+        at_us = end_us > now_us ? end_us : now_us;
+    return (at_us - now_us) / 1000;
+}
+
+static void pause_before_round(struct changes *changes, struct proxy_worker *worker)
 {
     request_wait(changes->request, next_round);
-    changes->timer = timer_new(loop, round_is_due, changes);
-    timer_start(changes->timer, changes->lag_ms ? 0 : PAUSE_BETWEEN_MS, 0);
+    changes->timer = timer_new(worker->loop, round_is_due, changes);
+    timer_start(changes->timer, changes->lag_ms ? 0 : pause_ms(changes, worker), 0);
 }
 
 /* request_done_fn */
 static void round_ended(struct client *client, struct request *request, struct reply *reply)
 {
     struct changes *changes = changes_of(request);
-    const struct proxy_worker *worker = client->worker;
+    struct proxy_worker *worker = client->worker;
     if (drop_lost_positions(changes)) {
-        copy_again(changes, reply);
+        copy_again(changes);
         return;
     }
     changes->lag_ms = 0;
@@ -264,7 +295,7 @@ static void round_ended(struct client *client, struct request *request, struct r
              worker->thread.is_stopping)
         changes_reply(changes, reply);
     else
-        pause_before_round(changes, worker->loop);
+        pause_before_round(changes, worker);
 }
 
 static uint32_t add_pair(struct bytes *words, uint32_t count, const char *name, struct bytes value)
@@ -348,7 +379,7 @@ static void read_from_token(struct changes *changes, struct bytes token, struct 
     else if (!*changes->token.removed)
         send_reads(changes->request);
     else if (changes->options.copies_lost)
-        copy_again(changes, reply);
+        copy_again(changes);
     else
         reply_errorf(
             reply,

@@ -20,6 +20,7 @@ struct changes {
     uint32_t count;    /* events in the reply */
     int64_t lag_ms;    /* of the shard that is furthest behind */
     bool has_lost;     /* positions that are empty are to be set to that of now */
+    bool is_again;     /* all keys are listed again, because changes were lost */
     bool is_token;     /* the reply is a token only */
     uint32_t copy_steps;
     unsigned copy_end; /* the last slot that was asked for */

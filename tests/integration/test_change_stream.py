@@ -3,6 +3,7 @@
 docs/change-stream.md keeps a redis-server equal."""
 
 import random
+import re
 import shutil
 import tempfile
 import threading
@@ -147,6 +148,94 @@ def _(run):
                 check(error_of(client, 'READ', '$', *options).startswith('ERR'), options)
             for words in (('READ',), ('TOKEN', 'x'), ('WHAT',)):
                 check(error_of(client, *words).startswith('ERR expected'), words)
+
+
+@suite.case('a token of a shard that is gone, with LOST copy, has one reply: all keys are listed again')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True, backend_options=ON) as cluster:
+        with cluster.connect() as client:
+            client.get('MSET', 'a', 1, 'b', 2, 'c', 3)
+            token, events, lag = changes(client, '1,gone=x', 'LOST', 'copy', 'SLOTS', '0-16383')
+            check_equal((events, lag), ([[b'', -1, b'again', b'', b'0-16383']], -1))
+            check_equal(client.get('PING'), b'PONG')
+            check_equal({event[2] for event in read_all(client, token, 'SLOTS', '0-16383')[0]}, {b'a', b'b', b'c'})
+
+
+def spoiled_token(rng, tokens):
+    """One of the tokens with some changes."""
+    token = bytearray(rng.choice(tokens))
+    for _ in range(rng.randrange(4)):
+        at = rng.randrange(len(token) + 1)
+        what = rng.randrange(6)
+        if what == 0:
+            token[at:at + 1] = bytes([rng.randrange(256)])
+        elif what == 1:
+            del token[at:at + rng.randrange(1, 30)]
+        elif what == 2:
+            token[at:at] = rng.choice((b'18446744073709551615', b'9223372036854775807', b'-1', b'0', b'f' * 16, b'.' * 90, b',b0p0=', b','))
+        elif what == 3:
+            token += rng.choice(tokens)
+        elif what == 4:  # another number
+            token = bytearray(re.sub(rb'[0-9a-f]+', lambda found: found[0] if rng.random() < 0.9 else rng.choice(
+                (b'%x' % rng.randrange(1 << 64), b'%d' % rng.randrange(1 << 64), b'0', b'255', b'16')), bytes(token)))
+        else:
+            parts = bytes(token).split(b',')
+            rng.shuffle(parts)
+            token = bytearray(b','.join(parts[:rng.randrange(1, len(parts) + 1)]))
+    return bytes(token)
+
+
+@suite.case('tokens that a client has made up or changed end no program, and show no key of another namespace')
+def _(run):
+    namespaces = {'shop': {'token': 's'}, 'staff': {'token': 't'}}
+    with Cluster(backends=3, partitions=1, linked=True, backend_options=ON, namespaces=namespaces,
+                 proxy_options={'proxy': {'requirepass': 'p'}}) as cluster:
+        with cluster.connect() as shop, cluster.connect() as staff:
+            tokens = []
+            for client, token, name in ((shop, 's', b'own'), (staff, 't', b'secret')):
+                client.get('AUTH', token)
+                tokens += [changes(client, '$')[0]]
+                client.pipeline([['SET', b'%s:%d' % (name, i), 1] for i in range(100)])
+                tokens += [changes(client, '0')[0], changes(client, '$')[0]]
+            options = ((), (), (), ('COUNT', 1), ('BYTES', 1), ('DB', 0), ('SLOTS', '0-100'), ('MATCH', '*'), ('LOST', 'copy'))
+            answered = 0
+            for _ in range(sized(600, long=30000)):
+                token = spoiled_token(run.rng, tokens)
+                reply = shop.get('SCREE', 'CHANGES', 'READ', token, *run.rng.choice(options))
+                if isinstance(reply, ReplyError):
+                    continue
+                answered += 1
+                check(isinstance(reply, list) and len(reply) == 3 and isinstance(reply[1], list), '%r: %r' % (token, reply))
+                shown = [event for event in reply[1] if event[3].startswith(b'secret')]
+                check(not shown, 'the token %r shows %r' % (token, shown))
+                tokens[6:] = (tokens[6:] + [reply[0]])[-6:]
+            check(answered, 'no token was read')
+            check_equal(staff.get('GET', 'secret:1'), b'1')
+
+
+def rounds_of(cluster):
+    """How often the only shard was asked, for changes or by health checks."""
+    return metric(cluster.proxies[0].http('/metrics')[1], 'scree_proxy_upstream_requests_total')
+
+
+@suite.case('many clients that wait for changes ask the shards no more often than some of them')
+def _(run):
+    count, each_second = 500, 4000
+    with Cluster(backends=1, partitions=1, linked=True, backend_options=ON, proxy_options={'proxy': {'workers': 1}}) as cluster:
+        clients = [cluster.connect() for _ in range(count)]
+        token = changes(clients[0], '$')[0]
+        for client in clients:
+            client.send('SCREE', 'CHANGES', 'READ', token, 'BLOCK', 3600000)
+        wait_for(lambda: rounds_of(cluster) >= count, 'all to be waiting')
+        began, before = time.monotonic(), rounds_of(cluster)
+        time.sleep(2)
+        asked = rounds_of(cluster) - before
+        check(asked <= each_second * (time.monotonic() - began) + count, '%d rounds' % asked)
+        with cluster.connect() as writer:
+            check_equal(writer.get('SET', 'k', 'v'), b'OK')
+        for client in clients:
+            check_equal([event[1:] for event in value(client.read())[1]], [[0, b'changed', b'k']])
+            client.close()
 
 
 class Writer(threading.Thread):
