@@ -263,7 +263,7 @@ class Runner:
     def run_integration(self):
         """The longest first, then tests of durability; the others in random order if not all may be run, so that each is
         run at some time."""
-        if self.build('integration', self.way, ['scree-proxy', 'scree-backend']):
+        if self.build('integration', self.way, ['scree-proxy', 'scree-backend', 'scree-copy']):
             others = self.scripts('integration', 'integration')
             if self.options.minutes is not None:
                 random.shuffle(others)

@@ -83,6 +83,8 @@ static void on_reply(void *owner, const struct request *request, struct bytes fr
     struct copy *copy = owner;
     if (request->kind == REQUEST_PROBE || request->kind == REQUEST_COUNT)
         copy_probe_reply(copy, request, frame);
+    else if (request->kind == REQUEST_DUMP || request->kind == REQUEST_TIME)
+        copy_verify_reply(copy, request, frame);
     else
         copy_reply(copy, request, frame);
 }
@@ -198,7 +200,9 @@ enum copy_exit copy_run(const struct copy_options *options)
     CHECK(copy);
     copy->options = options;
     report_init(&copy->report, options);
-    copy->report.verb = options->command == COPY_CHECK ? "check" : "copy";
+    copy->report.verb = options->command == COPY_CHECK    ? "check"
+                        : options->command == COPY_VERIFY ? "verify"
+                                                          : "copy";
     token_bucket_set(&copy->rate, options->rate_bytes);
     survey_file(copy);
     if (copy->exit == EXIT_DONE && !options->to.is_null)

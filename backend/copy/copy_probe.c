@@ -25,7 +25,7 @@ static void probe_rights(struct copy *copy)
     struct bytes restore[] = {BYTES("RESTORE"), key, BYTES("0"), BYTES("x")};
     struct bytes set[] = {BYTES("SET"), key, BYTES("v"), BYTES("EX"), BYTES("x")};
     uint64_t db = copy->survey.dbs[0];
-    if (!key.data)
+    if (copy->options->command == COPY_VERIFY || !key.data)
         return;
     send_probe(copy, REQUEST_PROBE, restore, COUNT_OF(restore), db);
     send_probe(copy, REQUEST_PROBE, set, COUNT_OF(set), db);
@@ -35,7 +35,8 @@ void copy_probe(struct copy *copy)
 {
     struct bytes ping[] = {BYTES("PING")};
     struct bytes size[] = {BYTES("DBSIZE")};
-    bool counts = copy->options->existing == EXISTING_REFUSE;
+    bool counts =
+        copy->options->existing == EXISTING_REFUSE && copy->options->command != COPY_VERIFY;
     send_probe(copy, REQUEST_PROBE, ping, 1, 0);
     for (unsigned i = 0; i < copy->survey.db_count; i++)
         send_probe(copy, counts ? REQUEST_COUNT : REQUEST_PROBE, counts ? size : ping, 1,

@@ -23,6 +23,11 @@ static bool is_past(const struct copy *copy)
     return expire_ms && (expire_ms > INT64_MAX || expire_ms <= clock_wall_us() / 1000);
 }
 
+static bool is_verify(const struct copy *copy)
+{
+    return copy->options->command == COPY_VERIFY;
+}
+
 /* The item's key goes there. False: it is left out. */
 static bool find_destination(struct copy *copy, struct destination *to)
 {
@@ -31,7 +36,7 @@ static bool find_destination(struct copy *copy, struct destination *to)
         return false;
     to->db = (uint64_t)db;
     to->lane = lane_of(copy->lanes, to->key);
-    to->replaces = copy->options->existing == EXISTING_REPLACE;
+    to->replaces = copy->options->existing == EXISTING_REPLACE && !is_verify(copy);
     return true;
 }
 
@@ -75,7 +80,8 @@ static bool send_whole_key(struct copy *copy)
         copy->report.expired++;
         if (to.replaces)
             commands_delete(&to);
-    } else if (!commands_key(&to, &copy->input.file, &copy->item)) {
+    } else if (!(is_verify(copy) ? copy_verify_key(copy, &to)
+                                 : commands_key(&to, &copy->input.file, &copy->item))) {
         damaged(copy);
     }
     return true;
@@ -116,11 +122,27 @@ static bool send_begin(struct copy *copy)
     }
     copy->skips_parts = false;
     keep_parts_key(copy, &to);
+    copy->parts_digest = (struct digest){.sum = 0};
+    if (is_verify(copy))
+        return true;
     if (to.replaces)
         commands_begin(&to);
     else
         ask_exists(copy, &to);
     return true;
+}
+
+static void send_part_to(struct copy *copy, const struct destination *to)
+{
+    bool is_good = true;
+    if (is_verify(copy))
+        is_good = copy_verify_part(copy, to);
+    else if (copy->item.kind == RDB_KEY_END)
+        commands_end(to, &copy->input.file);
+    else
+        is_good = commands_part(to, &copy->input.file, &copy->item);
+    if (!is_good)
+        damaged(copy);
 }
 
 static bool send_key_part(struct copy *copy)
@@ -132,10 +154,7 @@ static bool send_key_part(struct copy *copy)
     struct destination to = parts_destination(copy);
     if (lane_is_full(to.lane))
         return false;
-    if (copy->item.kind == RDB_KEY_END)
-        commands_end(&to, &copy->input.file);
-    else if (!commands_part(&to, &copy->input.file, &copy->item))
-        damaged(copy);
+    send_part_to(copy, &to);
     return true;
 }
 
@@ -143,7 +162,7 @@ static bool send_function(struct copy *copy)
 {
     struct destination to = {.lane = lane_of(copy->lanes, BYTES(""))};
     struct bytes words[] = {BYTES("FUNCTION"), BYTES("LOAD"), BYTES("REPLACE"), copy->item.value};
-    if (!copy->options->has_functions)
+    if (!copy->options->has_functions || is_verify(copy))
         return true;
     if (lane_is_full(to.lane))
         return false;

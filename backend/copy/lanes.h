@@ -29,6 +29,8 @@ enum request_kind {
     REQUEST_PART,     /* another command for a key in parts */
     REQUEST_CLAIM,    /* XCLAIM of a pending entry */
     REQUEST_EXISTS,   /* for a key in parts that may be kept */
+    REQUEST_DUMP,     /* of a key that is compared; REQUEST_TIME follows */
+    REQUEST_TIME,     /* PEXPIRETIME */
 };
 
 struct request {
@@ -36,6 +38,10 @@ struct request {
     enum request_kind kind;
     uint64_t bytes;
     uint64_t db;
+    uint64_t digest;    /* REQUEST_DUMP: what the value should have */
+    uint64_t expire_ms; /* REQUEST_TIME: what it should be; 0: none */
+    bool is_old_stream; /* REQUEST_DUMP: see digest.h */
+    bool is_different;  /* REQUEST_TIME: the key has been named already */
     uint32_t key_len;
     char key[];
 };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 static const char HELP[] =
-    "usage: scree-copy [run|check] --from rdb:FILE --to scree://[USER@]HOST:PORT[/DB] "
+    "usage: scree-copy [run|check|verify] --from rdb:FILE --to scree://[USER@]HOST:PORT[/DB] "
     "[options]\n"
     "\n"
     "Copies an RDB file of Redis 6 to 8.2 or Valkey 7 to 9 into Scree: all types, functions, times "
@@ -19,37 +19,38 @@ static const char HELP[] =
     "\n"
     "  run       checks the file and the target, then copies (without a word: run)\n"
     "  check     says everything that is wrong, and copies nothing\n"
+    "  verify    compares every key of the file with the target, and copies nothing\n"
     "\n"
-    "  --from rdb:FILE          the file; rdb:- reads standard input\n"
-    "  --to scree://HOST:PORT   a proxy, or a backend; screes:// uses TLS; null: only reads the "
-    "file\n"
-    "                           USER is a namespace or an ACL user; its password is in "
+    "  --from SOURCE       rdb:FILE, or rdb:- for standard input\n"
+    "  --to TARGET         scree://[USER@]HOST:PORT[/DB], a proxy or a backend; screes:// uses "
+    "TLS; null: only\n"
+    "                      reads the file. USER is a namespace or an ACL user; its password is in "
     "$TO_PASSWORD\n"
-    "  --db N[=M],...           only these databases of the file, N into M (default: each into its "
-    "own)\n"
-    "  --match GLOB             only keys that match, such as cart:*; may be repeated\n"
-    "  --skip GLOB              no keys that match; may be repeated\n"
-    "  --strip PREFIX           only keys with this prefix, and without it\n"
-    "  --add PREFIX             put this before each key\n"
-    "  --existing replace|keep|refuse\n"
-    "                           keys that the target has: replace them (default), keep them, or "
-    "copy\n"
-    "                           only into empty databases\n"
-    "  --functions yes|no       copy libraries of functions (default yes)\n"
-    "  --lanes N                connections to the target (default 8)\n"
-    "  --rate SIZE              at most so many bytes a second, such as 50mb\n"
-    "  --ca-file FILE --cert-file FILE --key-file FILE\n"
-    "                           for screes://: authorities (default: those of the system), own "
-    "certificate\n"
-    "  --dry-run                as check\n"
-    "  --json                   one JSON object at the end, on standard output\n"
-    "  --quiet                  no progress\n"
-    "  --version, --help\n"
+    "  --db LIST           0,3=5: only databases 0 and 3 of the file, and 3 into 5 (default: each "
+    "into its own)\n"
+    "  --match GLOB        only keys that match, such as cart:*; may be repeated\n"
+    "  --skip GLOB         no keys that match; may be repeated\n"
+    "  --strip PREFIX      only keys with this prefix, and without it\n"
+    "  --add PREFIX        put this before each key\n"
+    "  --existing WORD     keys that the target has: replace them (default), keep them, or refuse "
+    "to copy into\n"
+    "                      databases that are not empty\n"
+    "  --functions WORD    yes: copy libraries of functions (default); no\n"
+    "  --lanes COUNT       connections to the target (default 8)\n"
+    "  --rate SIZE         at most so many bytes of the file a second, such as 50mb\n"
+    "  --ca-file FILE      authorities for screes:// (default: those of the system)\n"
+    "  --cert-file FILE    own certificate for screes://\n"
+    "  --key-file FILE     its key\n"
+    "  --dry-run           as check\n"
+    "  --json              one JSON object at the end, on standard output\n"
+    "  --quiet             no progress\n"
+    "  --version           prints the version\n"
+    "  --help              prints this\n"
     "\n"
     "A run that was stopped may be started again: keys are replaced, and the result is the same.\n"
-    "exit: 0 done  1 some keys were refused, and listed  2 wrong arguments  3 the file, 4 "
-    "the target failed:\n"
-    "      the same command may be run again  5 stopped by a signal\n";
+    "exit: 0 done  1 some keys were refused or differ, and are listed  2 wrong arguments  5 "
+    "stopped by a signal\n"
+    "3 the file failed, 4 the target failed: the same command may be run again\n";
 
 static bool wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static bool wrong(const char *format, ...)
@@ -236,6 +237,8 @@ static bool parse_word(struct copy_options *options, const char *word)
         options->is_quiet = true;
     else if (strcmp(word, "--dry-run") == 0 || strcmp(word, "check") == 0)
         options->command = COPY_CHECK;
+    else if (strcmp(word, "verify") == 0)
+        options->command = COPY_VERIFY;
     else if (strcmp(word, "run") != 0)
         return false;
     return true;
@@ -263,6 +266,8 @@ static bool are_complete(const struct copy_options *options)
         return wrong("--to is missing");
     if (options->to.db >= 0 && options->dbs.count > 0)
         return wrong("--db and a database in --to exclude each other");
+    if (options->to.is_null && options->command == COPY_VERIFY)
+        return wrong("verify: there is nothing to compare with in null:");
     return true;
 }
 

@@ -1,7 +1,7 @@
 /*
  * options.h - the arguments of scree-copy.
  *
- *   scree-copy [run|check] --from rdb:FILE --to scree://[user@]host:port[/db] [options]
+ *   scree-copy [run|check|verify] --from rdb:FILE --to scree://[user@]host:port[/db] [options]
  *
  * The user is that of AUTH: an ACL user, or a namespace. Passwords come from the environment (TO_PASSWORD), so that no list of processes
  * shows them.
@@ -12,7 +12,7 @@
 
 enum { COPY_GLOBS_MAX = 64, COPY_DBS_MAX = 64, COPY_ADDRESS_MAX = 512, COPY_LANES_MAX = 64 };
 
-enum copy_command { COPY_RUN, COPY_CHECK };
+enum copy_command { COPY_RUN, COPY_CHECK, COPY_VERIFY };
 /* What happens to keys that the target has already. */
 enum copy_existing { EXISTING_REPLACE, EXISTING_KEEP, EXISTING_REFUSE };
 

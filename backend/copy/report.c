@@ -51,24 +51,36 @@ static void print_key_text(struct bytes key)
         (void)fprintf(stderr, "… (%zu bytes)", key.len);
 }
 
-void report_refused(struct copy_report *report, uint64_t db, struct bytes key, struct bytes reason)
+/* Names a key, unless many have been named. */
+static void name_key(struct copy_report *report, const char *what, uint64_t number, uint64_t db,
+                     struct bytes key, struct bytes reason)
 {
     end_line(report);
-    report->refused++;
-    if (report->refused == REPORT_SHOWN_MAX + 1)
-        (void)fputs("more refused keys are counted, and not named\n", stderr);
-    if (report->refused > REPORT_SHOWN_MAX)
+    if (number == REPORT_SHOWN_MAX + 1)
+        (void)fprintf(stderr, "more %s keys are counted, and not named\n", what);
+    if (number > REPORT_SHOWN_MAX)
         return;
-    (void)fprintf(stderr, "refused db %" PRIu64 " \"", db);
+    (void)fprintf(stderr, "%s db %" PRIu64 " \"", what, db);
     print_key_text(key);
     (void)fprintf(stderr, "\": %.*s\n", (int)reason.len, reason.data);
+}
+
+void report_refused(struct copy_report *report, uint64_t db, struct bytes key, struct bytes reason)
+{
+    name_key(report, "refused", ++report->refused, db, key, reason);
+}
+
+void report_different(struct copy_report *report, uint64_t db, struct bytes key, const char *reason)
+{
+    name_key(report, "different", ++report->different, db, key, bytes_of(reason));
 }
 
 /* ---- progress ---- */
 
 static uint64_t all_keys(const struct copy_report *report)
 {
-    return report->keys + report->expired + report->kept + report->left_out + report->refused;
+    return report->keys + report->expired + report->kept + report->left_out + report->refused +
+           report->different;
 }
 
 static void print_progress(struct copy_report *report, const char *verb, double seconds)
@@ -117,6 +129,7 @@ static void print_json(const struct copy_report *report, enum copy_exit code, do
     json_put_uint(&json, "kept", report->kept);
     json_put_uint(&json, "left_out", report->left_out);
     json_put_uint(&json, "refused", report->refused);
+    json_put_uint(&json, "different", report->different);
     json_put_uint(&json, "functions", report->functions);
     json_put_uint(&json, "lost_pending", report->lost_pending);
     json_put_uint(&json, "bytes", report->offset);
@@ -146,6 +159,7 @@ static void print_text(const struct copy_report *report, double seconds)
     print_count(report->kept, "kept as they were in the target");
     print_count(report->left_out, "left out");
     print_count(report->refused, "refused");
+    print_count(report->different, "different");
     print_count(report->lost_pending, "pending entries of deleted messages left out");
     (void)printf("; %.1f s, %.0f keys/s\n", seconds,
                  (double)all_keys(report) / (seconds > 0 ? seconds : 1));
@@ -154,7 +168,7 @@ static void print_text(const struct copy_report *report, double seconds)
 enum copy_exit report_end(struct copy_report *report, enum copy_exit code)
 {
     double seconds = (double)(clock_mono_us() - report->started_us) / SECOND_US;
-    if (code == EXIT_DONE && report->refused)
+    if (code == EXIT_DONE && (report->refused || report->different))
         code = EXIT_REFUSED;
     end_line(report);
     if (report->options->is_json)

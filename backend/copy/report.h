@@ -26,11 +26,12 @@ enum copy_exit {
 struct copy_report {
     const struct copy_options *options;
     const char *verb;  /* "copy" */
-    uint64_t keys;     /* copied */
+    uint64_t keys;     /* copied, or compared and equal */
     uint64_t expired;  /* at the source, so not copied */
     uint64_t kept;     /* the target's key was kept */
     uint64_t left_out; /* by the filters */
-    uint64_t refused;  /* by the target, or of an unknown module */
+    uint64_t different;
+    uint64_t refused; /* by the target, or of an unknown module */
     uint64_t functions;
     uint64_t lost_pending; /* pending entries of deleted messages, which no command makes */
     uint64_t offset;       /* in the file */
@@ -45,10 +46,13 @@ struct copy_report {
 void report_init(struct copy_report *report, const struct copy_options *options);
 /* Names a key that was refused, and counts it. */
 void report_refused(struct copy_report *report, uint64_t db, struct bytes key, struct bytes reason);
+/* The same for a key that differs from the file's. */
+void report_different(struct copy_report *report, uint64_t db, struct bytes key,
+                      const char *reason);
 /* Shows progress, at most once a second. */
 void report_progress(struct copy_report *report, const char *verb);
 /* Prints a sentence to standard error, in a line of its own. */
 void report_say(struct copy_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Prints the end. `code` is returned; EXIT_DONE becomes EXIT_REFUSED if keys were refused. */
+/* Prints the end. `code` is returned; EXIT_DONE becomes EXIT_REFUSED if keys were refused or differ. */
 enum copy_exit report_end(struct copy_report *report, enum copy_exit code);

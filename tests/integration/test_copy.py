@@ -187,6 +187,40 @@ def _(run):
                 check_equal(check_equal_keys(source, target), 5)
 
 
+@suite.case('verify finds every key equal after a copy, and names each that is changed, missing or has another time to live')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        fill(source, '', (3, 150))
+        fill_groups(source, 'stream:150', 5)
+        source.call('XDEL', 'stream:150', '3-1')
+        source.call('PEXPIREAT', 'hash:3', str(FAR_MS))
+        for _ in range(3):
+            source.call('RPUSH', 'long', *['y' * 100] * 5000)
+            source.call('SADD', 'long set', *(os.urandom(60) for _ in range(9000)))
+        path = 'rdb:' + source.save()
+        count = len(source.call('KEYS', '*'))
+        check_copied(copy('--from', path, cluster=cluster))
+        check_copied(copy('verify', '--from', path, cluster=cluster), 'verify: %d keys;' % count)
+        changes = {
+            'string:9': ('APPEND', ' '), 'list:150': ('LSET', '70', 'other'), 'numbers:3': ('LINSERT', 'BEFORE', '-1', '-4'), 'set:150': ('SADD', 'more'),
+            'integers:3': ('SADD', '7'), 'hash:150': ('HSET', 'element 0 ', 'other'), 'zset:3': ('ZINCRBY', '0.5', 'element 0 '), 'long': ('LSET', '7000', 'z'),
+            'long set': ('SPOP',), 'stream:3': ('XADD', '900-1', 'f', 'v'), 'hash:3': ('PERSIST',), 'list:3': ('DEL',), 'string:1': ('PEXPIREAT', str(FAR_MS)),
+        }
+        with cluster.connect() as target:
+            for key, (command, *words) in changes.items():
+                check(target.call(command, key, *words)[0] != '-', key)
+            check(target.call('XACK', 'stream:150', 'first', '2-1')[1] == b'1', 'nothing was acknowledged')
+        done = copy('verify', '--from', path, cluster=cluster)
+        named = sorted(line.split('"')[1] for line in done.stderr.splitlines() if line.startswith('different db 0 '))
+        check_equal((done.returncode, named), (1, sorted([*changes, 'stream:150'])), done.stderr)
+        check('verify: %d keys, %d different;' % (count - len(named), len(named)) in done.stdout, done.stdout)
+        for key, words in (('list:3', 'missing in the target'), ('hash:3', 'it expires at -1 ms, in the file at %d' % FAR_MS), ('long', 'its value differs')):
+            check('"%s": %s' % (key, words) in done.stderr or words in done.stderr, done.stderr)
+        check_copied(copy('--from', path, cluster=cluster))
+        check_copied(copy('verify', '--from', path, cluster=cluster), 'verify: %d keys;' % count)
+
+
 @suite.case('databases, filters and names: --db, --match, --skip, --strip, --add')
 def _(run):
     with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
@@ -369,7 +403,8 @@ def _(run):
             check_equal(done.returncode, 0, command + done.stderr)
             printed.append(done.stdout)
             wait_for(lambda: source.call('INFO', 'persistence').count(b'rdb_bgsave_in_progress:0'), 'the file')
-        check_equal([line.split(' keys')[0] for line in (printed[1].splitlines()[-1], *printed[2:])], ['check: %d' % count] + ['copy: %d' % count] * 2)
+        check_equal([line.split(' keys')[0] for line in (printed[1].splitlines()[-1], *printed[2:])],
+                    ['check: %d' % count, 'copy: %d' % count, 'verify: %d' % count, 'copy: %d' % count])
 
 
 @suite.case('standard input, --json, --dry-run, --rate, wrong arguments')
@@ -390,7 +425,7 @@ def _(run):
             check_equal(target.call('DBSIZE')[1], b'0')
     for words in ([], ['--from', 'rdb:x'], ['--from', 'aof:x', '--to', 'null:'], ['--from', 'rdb:x', '--to', 'redis://h:1'], ['--lanes', '0'],
                   ['--from', 'rdb:x', '--to', 'scree://u:password@h:1'], ['--from', 'rdb:x', '--to', 'null:', '--db', '1,x'], ['--wrong', 'x'],
-                  ['--from', 'rdb:x', '--to', 'null:', '--rate', 'fast'], ['--to']):
+                  ['--from', 'rdb:x', '--to', 'null:', '--rate', 'fast'], ['verify', '--from', 'rdb:x', '--to', 'null:'], ['--to']):
         done = copy(*words)
         check_equal((done.returncode, done.stdout), (2, ''), str(words))
         check(done.stderr.startswith('scree-copy: ') and done.stderr.count('\n') == 1, done.stderr)

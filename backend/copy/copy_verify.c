@@ -1,0 +1,151 @@
+/*
+ * copy_verify.c - compares keys of the file with those of the target.
+ *
+ *   file:    value ─► digest ─┐                      one request after the other in one lane, so the second one
+ *   target:  DUMP ──► digest ─┴─ equal?              knows what the first one has found
+ *            PEXPIRETIME ─────── the file's time?  ─► counted as equal, or named as different
+ */
+#include "backend/copy/commands.h"
+#include "backend/copy/copy.h"
+#include "backend/copy/digest.h"
+#include "shared/number.h"
+#include "shared/resp.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- questions ---- */
+
+static void ask_key(struct copy *copy, const struct destination *to, const struct digest *digest)
+{
+    struct bytes dump[] = {BYTES("DUMP"), to->key};
+    struct bytes time[] = {BYTES("PEXPIRETIME"), to->key};
+    struct request *request = commands_send(to, REQUEST_DUMP, dump, 2);
+    request->digest = digest->sum;
+    request->is_old_stream = digest->is_old_stream;
+    request = commands_send(to, REQUEST_TIME, time, 2);
+    request->expire_ms = copy->input.file.expire_ms;
+}
+
+static struct rdb_reader item_reader(const struct copy *copy)
+{
+    return (struct rdb_reader){.arena = copy->input.file.arena,
+                               .rest = copy->item.value,
+                               .version = copy->input.file.version};
+}
+
+static bool digest_item(struct copy *copy, struct digest *digest)
+{
+    struct rdb_reader reader = item_reader(copy);
+    return digest_value(digest, copy->input.file.type, &reader);
+}
+
+static bool digest_part(struct copy *copy)
+{
+    const struct rdb_file *file = &copy->input.file;
+    struct rdb_reader reader = item_reader(copy);
+    struct rdb_elements elements;
+    if (copy->item.is_tail)
+        return digest_tail(&copy->parts_digest, file->type, &reader);
+    if (file->parts.form->type == TYPE_STREAM)
+        return digest_nodes(&copy->parts_digest, &reader, copy->item.units);
+    rdb_elements_part(&elements, &reader, &file->parts, copy->item.units);
+    return digest_elements(&copy->parts_digest, &elements);
+}
+
+bool copy_verify_key(struct copy *copy, const struct destination *to)
+{
+    struct digest digest = {.sum = 0};
+    if (!digest_item(copy, &digest))
+        return false;
+    ask_key(copy, to, &digest);
+    return true;
+}
+
+bool copy_verify_part(struct copy *copy, const struct destination *to)
+{
+    if (copy->item.kind != RDB_KEY_END)
+        return digest_part(copy);
+    ask_key(copy, to, &copy->parts_digest);
+    return true;
+}
+
+/* ---- answers ---- */
+
+static void name_different(struct copy *copy, const struct request *request, const char *reason)
+{
+    report_different(&copy->report, request->db, (struct bytes){request->key, request->key_len},
+                     reason);
+}
+
+/* Is the dumped value equal to the file's? */
+static bool is_equal_dump(const struct request *request, struct bytes payload, struct arena *arena)
+{
+    struct rdb_reader reader;
+    struct digest digest = {.is_old_stream = request->is_old_stream};
+    uint8_t type;
+    return rdb_open(&reader, arena, payload) && rdb_read_byte(&reader, &type) &&
+           digest_value(&digest, type, &reader) && digest.sum == request->digest;
+}
+
+/* What is wrong with the answer to DUMP; NULL: nothing. */
+static const char *dump_difference(const struct request *request, struct bytes frame,
+                                   struct arena *arena)
+{
+    struct resp_value value;
+    size_t pos = 0;
+    if (!resp_value_next(frame, &pos, &value) || value.is_null)
+        return "it is missing in the target";
+    return is_equal_dump(request, value.text, arena) ? NULL : "its value differs";
+}
+
+static void handle_dump(struct copy *copy, const struct request *request, struct bytes frame)
+{
+    struct arena arena;
+    arena_init(&arena);
+    const char *reason = dump_difference(request, frame, &arena);
+    arena_fini(&arena);
+    request->next->is_different = reason != NULL;
+    if (reason)
+        name_different(copy, request, reason);
+}
+
+static void handle_time(struct copy *copy, const struct request *request, struct bytes frame)
+{
+    struct resp_value value;
+    char reason[128];
+    size_t pos = 0;
+    int64_t wanted = request->expire_ms ? (int64_t)request->expire_ms : -1;
+    if (request->is_different)
+        return;
+    if (resp_value_next(frame, &pos, &value) && value.count == wanted) {
+        copy->report.keys++;
+        return;
+    }
+    (void)snprintf(reason, sizeof reason, "it expires at %" PRId64 " ms, in the file at %" PRId64,
+                   value.count, wanted);
+    name_different(copy, request, reason);
+}
+
+static void handle_verify_error(struct copy *copy, const struct request *request,
+                                struct bytes frame)
+{
+    char reason[300];
+    int len = (int)(frame.len < 250 ? frame.len : 250) - 3;
+    (void)snprintf(reason, sizeof reason, "it could not be compared: %.*s", len, frame.data + 1);
+    if (request->kind == REQUEST_DUMP)
+        request->next->is_different = true;
+    name_different(copy, request, reason);
+}
+
+void copy_verify_reply(struct copy *copy, const struct request *request, struct bytes frame)
+{
+    if (frame.data[0] == '-') {
+        if (!request->is_different)
+            handle_verify_error(copy, request, frame);
+    } else if (request->kind == REQUEST_DUMP) {
+        handle_dump(copy, request, frame);
+    } else {
+        handle_time(copy, request, frame);
+    }
+}

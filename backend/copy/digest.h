@@ -1,0 +1,25 @@
+/*
+ * digest.h - a number that two values share if their elements are equal, whatever their encodings.
+ *
+ *   list    hash(0, a) + hash(1, b) + …               the order counts
+ *   others  hash(f, v, time) + hash(g, w, time) + …   it does not: servers keep the elements in different orders
+ *   stream  entries, ids, groups, pending entries     not: when a consumer was last seen
+ *
+ * 64 bits of XXH3, so two different values have the same number by accident once in 10^19 times. Values of modules are not decoded.
+ */
+#pragma once
+
+#include "backend/format/rdb_elements.h"
+
+struct digest {
+    uint64_t sum;
+    uint64_t index;     /* of the next element of a list */
+    bool is_old_stream; /* before Redis 7: without what such a file does not have */
+};
+
+/* Adds a whole value. False: it is damaged. The type byte has been read. */
+bool digest_value(struct digest *digest, uint8_t type, struct rdb_reader *reader);
+/* Add parts of a long value: elements, nodes of a stream, what follows them. */
+bool digest_elements(struct digest *digest, struct rdb_elements *elements);
+bool digest_nodes(struct digest *digest, struct rdb_reader *reader, uint64_t count);
+bool digest_tail(struct digest *digest, uint8_t type, struct rdb_reader *reader);
