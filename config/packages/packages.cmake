@@ -1,4 +1,4 @@
-# Debian packages: `cpack --config BUILD/CPackConfig.cmake` in a Release build makes four .deb files.
+# Debian packages: `cpack --config BUILD/CPackConfig.cmake` in a Release build makes five .deb files.
 #
 #   scree-common   the user scree, /etc/scree, the shard map and cluster secret that both programs of one machine share,
 #                  alert rules, dashboard and scrape configuration for Prometheus and Grafana
@@ -6,6 +6,7 @@
 #     │  └ scree-proxy     program, unit, proxy.ini, users.acl, manual
 #     └─── scree-backend   program, unit, backend.ini, manual
 #
+#   scree-copy     program and manual, on any machine
 #   scree-tools    scree-copy-keys, scree-from-nutcracker, scree-restore-slots and scree-support-bundle, in Python, on any machine
 #
 # Files come from config/packages/; what maintainer scripts do is in config/packages/debian/NAME.{postinst,prerm,postrm}.
@@ -21,7 +22,7 @@ endfunction()
 
 configure_file(config/packages/debian/changelog.in ${package_stage}/changelog @ONLY)
 package_gzip(${package_stage}/changelog changelog.Debian.gz)
-foreach(name scree-common scree-proxy scree-backend scree-tools)
+foreach(name scree-common scree-proxy scree-backend scree-copy scree-tools)
     install(FILES ${package_stage}/changelog.Debian.gz DESTINATION share/doc/${name} COMPONENT ${name})
     install(FILES config/packages/debian/copyright DESTINATION share/doc/${name} COMPONENT ${name})
     foreach(script preinst postinst prerm postrm)
@@ -32,12 +33,14 @@ foreach(name scree-common scree-proxy scree-backend scree-tools)
         endif()
     endforeach()
 endforeach()
-foreach(name scree-proxy scree-backend)
+foreach(name scree-proxy scree-backend scree-copy)
     string(JOIN " " command "\"${CMAKE_COMMAND}\"" "\"-DPROGRAM=$<TARGET_FILE:${name}>\""
         "\"-DPAGE=${PROJECT_SOURCE_DIR}/config/packages/man/${name}.8\"" "\"-DTO=${package_stage}/${name}.8\""
         -P "\"${PROJECT_SOURCE_DIR}/config/packages/manual.cmake\"")
     install(CODE "execute_process(COMMAND ${command} COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${name})
     install(FILES ${package_stage}/${name}.8.gz DESTINATION share/man/man8 COMPONENT ${name})
+endforeach()
+foreach(name scree-proxy scree-backend)
     install(FILES config/packages/systemd/${name}.service DESTINATION lib/systemd/system COMPONENT ${name})
 endforeach()
 install(FILES config/packages/etc/shards.ini DESTINATION /etc/scree COMPONENT scree-common)
@@ -68,14 +71,14 @@ set(CPACK_PACKAGE_CONTACT "The Scree authors <scree@localhost>")
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_SET_DESTDIR ON)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL scree-common scree-proxy scree-backend scree-tools)
+set(CPACK_COMPONENTS_ALL scree-common scree-proxy scree-backend scree-copy scree-tools)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION database)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-foreach(name common proxy backend tools)
+foreach(name common proxy backend copy tools)
     string(TOUPPER SCREE-${name} upper)
     set(CPACK_DEBIAN_${upper}_PACKAGE_NAME scree-${name})
     set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA "${scree-${name}_control}")
@@ -85,6 +88,10 @@ set(CPACK_DEBIAN_SCREE-COMMON_PACKAGE_DEPENDS adduser)
 set(CPACK_COMPONENT_SCREE-COMMON_DESCRIPTION "storage behind the Redis protocol: common files
 The user, the configuration and the documents that scree-proxy and
 scree-backend share, and rules and a dashboard for their metrics.")
+set(CPACK_DEBIAN_SCREE-COPY_PACKAGE_SHLIBDEPS ON)
+set(CPACK_COMPONENT_SCREE-COPY_DESCRIPTION "storage behind the Redis protocol: moving in from RDB files
+Copies an RDB file of Redis or Valkey into Scree: all types, functions and
+times to live. It says first what is wrong, and compares afterwards.")
 set(CPACK_DEBIAN_SCREE-TOOLS_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_SCREE-TOOLS_PACKAGE_DEPENDS "python3, python3-redis, python3-yaml")
 set(CPACK_COMPONENT_SCREE-TOOLS_DESCRIPTION "storage behind the Redis protocol: tools for moving there

@@ -280,14 +280,14 @@ def _(run):
     run.note('%d changes, each found' % len(BREAKS))
 
 
-@suite.case('the image has both programs and their libraries, does not run as root, and names every build package')
+@suite.case('the image has all programs and their libraries, does not run as root, and names every build package')
 def _(run):
     with open(os.path.join(ROOT, 'k8s/Containerfile')) as file:
         text = file.read()
     stages = text.split('\nFROM ')
     check_equal(len(stages), 3, 'stages')
     check(all(stage.startswith('docker.io/library/debian:12-slim') for stage in stages[1:]), 'expected Debian 12 slim twice')
-    for program in ('scree-proxy', 'scree-backend'):
+    for program in ('scree-proxy', 'scree-backend', 'scree-copy'):
         check('/usr/bin/%s' % program in stages[2], '%s is not copied' % program)
         done = subprocess.run(['ldd', binary(program)], capture_output=True, text=True)
         for line in done.stdout.splitlines():

@@ -4,6 +4,7 @@ purged.
 """
 
 import glob
+import gzip
 import os
 import re
 import shutil
@@ -104,7 +105,7 @@ def make_packages():
         os.makedirs(folder)
         run('cpack', '--config', os.path.join(build_folder(), 'CPackConfig.cmake'), '-B', folder, cwd=folder)
         made.update({os.path.basename(path).split('_')[0]: path for path in glob.glob(folder + '/*.deb')})
-    check_equal(sorted(made), sorted(NAMES + ('scree-tools',)), 'packages')
+    check_equal(sorted(made), sorted(NAMES + ('scree-copy', 'scree-tools')), 'packages')
     return made
 
 
@@ -381,6 +382,20 @@ def _(_):
         check_equal(names, ['scree-copy-keys', 'scree-from-nutcracker', 'scree-restore-slots', 'scree-support-bundle'])
         for name in names:
             check('usage: ' + name in run(os.path.join(folder, 'usr/bin', name), '--help'), name)
+
+
+@suite.case('scree-copy is a package of its own, which needs no other one of Scree, with a manual of its options')
+def _(_):
+    package = make_packages()['scree-copy']
+    needs = run('dpkg-deb', '-f', package, 'Depends')
+    check('libuv1' in needs and 'scree' not in needs, needs)
+    with tempfile.TemporaryDirectory(prefix='scree-copy-') as folder:
+        run('dpkg-deb', '-x', package, folder)
+        shown = run(os.path.join(folder, 'usr/bin/scree-copy'), '--help')
+        with gzip.open(os.path.join(folder, 'usr/share/man/man8/scree-copy.8.gz'), 'rt') as file:
+            page = file.read()
+        for option in re.findall(r'^  (--[a-z-]+)', shown, re.M):
+            check('.It Fl ' + option[1:] in page, option + ' is not in the manual')
 
 
 @suite.case('lintian finds no error')
