@@ -9,6 +9,7 @@
 #include "backend/partition/founding.h"
 #include "backend/partition/gauges.h"
 #include "backend/partition/hand_over.h"
+#include "backend/partition/leader_line.h"
 #include "backend/partition/leadership.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/stopping.h"
@@ -39,6 +40,7 @@ static void on_stopped(struct partition *partition)
     timer_stop(partition->thread.tick);
     timer_stop(partition->shards.tick);
     partition->thread.on_stopped = NULL;
+    leader_line_free(partition);
     leadership_stop(partition, tell, partition->thread.stop_owner);
 }
 
@@ -131,6 +133,7 @@ void partition_close(struct partition *partition)
     peer_set_free(partition->shards.peers);
     partition->shards.peers = NULL;
     close_listeners(partition);
+    leader_line_free(partition);
     leadership_free(partition);
     founding_free(partition);
 }

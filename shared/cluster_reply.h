@@ -6,14 +6,15 @@
  *
  * A proxy, and a partition without a shard map, show themselves as the only node, which owns all slots: a client that knows
  * Redis Cluster then sends all commands to it. A partition of a shard map shows all shards, each with the slots that it
- * owns.
+ * owns. Each copy of a shard is a node: the one that serves is a master, the others are its replicas.
  */
 #pragma once
 
 #include "shared/reply.h"
 
 enum { CLUSTER_ID_LEN = 40, CLUSTER_HOST_MAX = 256 };
-#define CLUSTER_NO_RUN UINT32_MAX
+#define CLUSTER_NO_RUN    UINT32_MAX
+#define CLUSTER_NO_MASTER UINT32_MAX
 
 struct cluster_node {
     char id[CLUSTER_ID_LEN + 1];
@@ -21,8 +22,12 @@ struct cluster_node {
     char host[CLUSTER_HOST_MAX];
     int port; /* 0: the address is not known */
     uint64_t epoch;
+    uint32_t master; /* the node that it is a replica of; CLUSTER_NO_MASTER: it is a master */
+    /* of its log; of a replica 0: it has no data yet, or none is known */
+    uint64_t offset;
     bool is_self;
     bool is_lost;                 /* this node has no connection to it */
+    bool has_failed;              /* a replica: its master has no connection to it */
     uint64_t heard_ms;            /* wall clock: its last message; 0: none, or this node itself */
     uint32_t first_run, last_run; /* of its runs, which `next` links; filled by cluster_view_add */
 };
@@ -42,7 +47,7 @@ struct cluster_move {
 };
 
 struct cluster_view {
-    struct cluster_node *nodes;
+    struct cluster_node *nodes; /* the replicas of a node come directly behind it */
     uint32_t node_count;
     struct cluster_run *runs; /* in the order of slots */
     uint32_t run_count;
@@ -60,8 +65,11 @@ struct cluster_link {
     size_t unsent;     /* bytes */
 };
 
-/* The id of a shard: it depends on the name alone, so every node computes it, and a restart does not change it. */
+/* The id of a shard, and of the node of a shard with one copy: it depends on the name alone, so every node computes it, and a restart
+ * does not change it. */
 void cluster_node_id(const char *shard, char id[CLUSTER_ID_LEN + 1]);
+/* The id of one of several copies of a shard: it depends on the name and on the copy's address, ignoring case. */
+void cluster_copy_id(const char *shard, const char *address, char id[CLUSTER_ID_LEN + 1]);
 /* Takes host and port from an address, "host:port" or "[v6]:port". For the path of a Unix socket both stay unchanged. */
 void cluster_node_at(struct cluster_node *node, const char *address);
 /* Appends slots, whose numbers must increase, to the runs. There must be room for one run more. */
@@ -74,7 +82,7 @@ void cluster_reply_info(struct reply *reply, const struct cluster_view *view);
 void cluster_reply_nodes(struct reply *reply, const struct cluster_view *view);
 void cluster_reply_slots(struct reply *reply, const struct cluster_view *view);
 void cluster_reply_shards(struct reply *reply, const struct cluster_view *view);
-/* CLUSTER REPLICAS id: there are none. */
+/* CLUSTER REPLICAS id */
 void cluster_reply_replicas(struct reply *reply, const struct cluster_view *view, struct bytes id);
 /* CLUSTER COUNT-FAILURE-REPORTS id: nodes do not report each other, so there are none. */
 void cluster_reply_failure_reports(struct reply *reply, const struct cluster_view *view,

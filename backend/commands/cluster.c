@@ -20,29 +20,18 @@ static struct cluster_view nodes_view(struct call *call)
     return view;
 }
 
-/* The id of the node; for a shard of a map it depends on its name alone. */
-static void own_id(struct call *call, char id[CLUSTER_ID_LEN + 1])
-{
-    struct cluster_node node;
-    if (cluster_client(call->session)) {
-        cluster_node_id(peer_set_shard(call->partition->shards.peers), id);
-        return;
-    }
-    cluster_nodes_self(call, &node);
-    memcpy(id, node.id, sizeof node.id);
-}
-
 void cmd_cluster_myid(struct call *call)
 {
     char id[CLUSTER_ID_LEN + 1];
-    own_id(call, id);
+    cluster_nodes_own_id(call, id);
     reply_bulk_text(&call->reply, id);
 }
 
-/* A shard has one node, so both have one id. */
 void cmd_cluster_myshardid(struct call *call)
 {
-    cmd_cluster_myid(call);
+    char id[CLUSTER_ID_LEN + 1];
+    cluster_nodes_shard_id(call, id);
+    reply_bulk_text(&call->reply, id);
 }
 
 void cmd_cluster_keyslot(struct call *call)

@@ -1,5 +1,5 @@
 /*
- * peers.c - SCREE PEER and SCREE REPLICA: greetings with which another backend turns its connection into one of frames (peer/frame.h).
+ * peers.c - SCREE PEER, SCREE FOLLOW and SCREE REPLICA: greetings with which another backend turns its connection into one of frames (peer/frame.h).
  *
  * The connection is handed over after the reply was written (partition/connection.c).
  */
@@ -67,6 +67,27 @@ void cmd_scree_peer(struct call *call)
     reply_bulk(
         &call->reply,
         (struct bytes){identity, peer_set_identity(call->partition->shards.peers, identity)});
+}
+
+/* SCREE FOLLOW protocol shard identity: another copy of the shard asks this one, which leads, what it needs for its clients. */
+void cmd_scree_follow(struct call *call)
+{
+    const struct partition *partition = call->partition;
+    const struct replica *replica = partition->copies.replica;
+    struct peer_identity peer;
+    const char *error = "ERR this partition does not lead other copies, or is stopping";
+    char identity[PEER_IDENTITY_MAX];
+    bool leads = replica && !partition->copies.is_closed && !partition->thread.is_stopping &&
+                 !call->session->peer;
+    if (!leads ||
+        !replica_admit(replica, call->argv[2], call->argv[3], call->argv[4], &peer, &error)) {
+        call_error_text(call, error);
+        return;
+    }
+    keep_peer(call->session, &peer);
+    call->session->login.follows = true;
+    reply_bulk(&call->reply,
+               (struct bytes){identity, peer_set_identity(partition->shards.peers, identity)});
 }
 
 /* SCREE REPLICA protocol shard identity: another copy of the shard connects to this one. */

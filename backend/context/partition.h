@@ -320,9 +320,11 @@ struct partition_copies {
     uint64_t room_ms; /* monotonic: a hand-over for want of room is tried again then */
     /* monotonic: until then commands wait: for a leader, while none is known; or for the lease */
     uint64_t waits_ms;
-    struct group_clock time; /* by which keys expire */
-    uint64_t term;           /* of the batches that it writes */
-    const char *leader;      /* the address of the copy that leads; empty: not known */
+    struct group_clock time;     /* by which keys expire */
+    uint64_t term;               /* of the batches that it writes */
+    const char *leader;          /* the address of the copy that leads; empty: not known */
+    struct leader_line *line;    /* to that copy (backend/partition/leader_line.h) */
+    struct cluster_heard *heard; /* what it has said of all shards; NULL: nothing */
     /* Reads again all that is cached from the store. False: it cannot be read. Set also without copies. */
     bool (*read_anew)(void *partition);
 };

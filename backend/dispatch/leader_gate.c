@@ -84,10 +84,20 @@ static bool may_wait(const struct partition *partition)
                              : !copies->is_powerless && partition_lease_is_over(partition);
 }
 
+/* A client that is shown a copy as the master which does not lead drops its connection to the one that does. */
+static bool shows_leaders(const struct call *call)
+{
+    return (call->command->id == COMMAND_cluster_slots ||
+            call->command->id == COMMAND_cluster_shards) &&
+           call->partition->copies.is_closed && cluster_client(call->session);
+}
+
 bool leader_waits(const struct call *call)
 {
     if (!may_wait(call->partition))
         return false; /* nearly always, and before the flags of a script are looked up */
+    if (shows_leaders(call))
+        return !*call->partition->copies.leader;
     uint32_t flags = effective_flags(call);
     return uses_data(call, flags) && !reads_old_data(call, flags);
 }

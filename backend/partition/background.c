@@ -4,6 +4,7 @@
 #include "backend/keyspace/ttl_hashes.h"
 #include "backend/partition/copies_room.h"
 #include "backend/partition/founding.h"
+#include "backend/partition/leader_line.h"
 #include "backend/partition/leadership.h"
 #include "backend/rank/rank_rebuild.h"
 #include "backend/session/internal_call.h"
@@ -39,6 +40,7 @@ static void count_ttl_hashes(struct partition *partition)
 void background_tick(struct partition *partition)
 {
     leadership_tick(partition);
+    leader_line_tick(partition);
     copies_room_tick(partition);
     founding_tick(partition);
     rebuild_ranks(partition);

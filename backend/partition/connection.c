@@ -390,7 +390,7 @@ static size_t keep_unread(struct session *session, size_t len)
     return len;
 }
 
-/* Turns the connection into a peer link, after the reply to SCREE PEER or SCREE REPLICA. Returns the bytes used. */
+/* Turns the connection into a peer link, after the reply to SCREE PEER, FOLLOW or REPLICA. Returns the bytes used. */
 static size_t hand_to_peers(struct session *session, size_t used, size_t len)
 {
     struct partition *partition = session->partition;
@@ -400,9 +400,10 @@ static size_t hand_to_peers(struct session *session, size_t used, size_t len)
         return len;
     }
     struct peer_identity *peer = session->peer;
+    bool is_line = session->login.follows;
     session->peer = NULL;
     connection_free(session);
-    adopt_stream(partition, stream, peer);
+    adopt_stream(partition, stream, peer, is_line);
     free(peer);
     return used;
 }

@@ -312,6 +312,8 @@ void leadership_role(void *owner, const struct replica_role *role)
     show_old_data(partition);
     if (!may_lead_soon(role))
         stop_waiting_for_leader(partition);
+    else if (!partition->copies.waits_ms) /* else it would send clients to itself, or refuse them */
+        wait_from_now(partition);
     take_over_when_done(partition);
 }
 

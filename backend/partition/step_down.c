@@ -4,6 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/dispatch/blocking.h"
 #include "backend/keyspace/watch.h"
+#include "backend/partition/leader_line.h"
 #include "backend/partition/leadership.h"
 #include "backend/partition/shards.h"
 #include "backend/partition/stopping.h"
@@ -106,6 +107,7 @@ static void roll_back(struct partition *partition)
 
 void step_down(struct partition *partition)
 {
+    leader_line_remember(partition);
     partition->copies.is_closed = true;
     partition->copies.is_powerless = false;
     stopping_tell(partition);

@@ -1,9 +1,12 @@
 #include "backend/peer/frame.h"
 
 #include "backend/context/hybrid_clock.h"
+#include "backend/format/xxh3.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
 #include "shared/out.h"
+
+#include <ctype.h>
 
 enum {
     IDENTITY_FORMAT = 1,
@@ -12,6 +15,7 @@ enum {
     LISTENS_BYTES = 1,
     CLOCK_BYTES = 8,
     LEADERSHIP_BYTES = 12,
+    COPY_BYTES = 17,
 };
 
 void peer_frame_write(struct out *out, const struct peer_frame *frame)
@@ -59,6 +63,53 @@ int peer_leadership_compare(const struct peer_leadership *left, const struct pee
     return (left->term > right->term) - (left->term < right->term);
 }
 
+static size_t write_copies(char *to, const struct peer_copies *copies)
+{
+    char *at = to + 1;
+    to[0] = (char)copies->count;
+    for (unsigned i = 0; i < copies->count; i++, at += COPY_BYTES) {
+        put_le64(at, copies->of[i].address);
+        at[8] = (char)copies->of[i].is_up;
+        put_le64(at + 9, copies->of[i].applied);
+    }
+    return (size_t)(at - to);
+}
+
+/* A newer version may send more of them than this one knows. */
+static void read_copies(struct bytes from, struct peer_copies *copies)
+{
+    size_t count = from.len ? (uint8_t)from.data[0] : 0;
+    if (count > PEER_COPIES_MAX || from.len < 1 + count * COPY_BYTES)
+        return;
+    copies->count = (uint8_t)count;
+    for (size_t i = 0; i < count; i++) {
+        const char *at = from.data + 1 + i * COPY_BYTES;
+        copies->of[i] = (struct peer_copy){
+            .address = get_le64(at), .is_up = at[8] == 1, .applied = get_le64(at + 9)};
+    }
+}
+
+uint64_t peer_address_hash(const char *address)
+{
+    char lower[PEER_ADDRESS_MAX + 1];
+    struct xxh3 hash;
+    size_t len = 0;
+    for (; address[len] && len < PEER_ADDRESS_MAX; len++)
+        lower[len] = (char)tolower((unsigned char)address[len]);
+    xxh3_init(&hash);
+    xxh3_add(&hash, (struct bytes){lower, len});
+    return xxh3_result(&hash);
+}
+
+const struct peer_copy *peer_copies_find(const struct peer_copies *copies, const char *address)
+{
+    uint64_t hash = copies->count ? peer_address_hash(address) : 0;
+    for (unsigned i = 0; i < copies->count; i++)
+        if (copies->of[i].address == hash)
+            return &copies->of[i];
+    return NULL;
+}
+
 static size_t write_short_text(char *to, const char *text)
 {
     size_t len = strlen(text);
@@ -88,7 +139,8 @@ size_t peer_identity_write(const struct peer_identity *identity, char to[PEER_ID
     at += CLOCK_BYTES;
     put_le32(to + at, identity->leadership.generation);
     put_le64(to + at + 4, identity->leadership.term);
-    return at + LEADERSHIP_BYTES;
+    at += LEADERSHIP_BYTES;
+    return at + write_copies(to + at, &identity->copies);
 }
 
 /* Is the text printable ASCII without the characters that separate fields in INFO and in the log? */
@@ -127,6 +179,10 @@ static void read_tail(struct bytes from, struct peer_identity *identity)
     identity->wall_us = get_le64(clock);
     identity->leadership.generation = get_le32(leadership);
     identity->leadership.term = get_le64(leadership + 4);
+    identity->copies.count = 0;
+    if (from.len > sizeof tail)
+        read_copies((struct bytes){from.data + sizeof tail, from.len - sizeof tail},
+                    &identity->copies);
 }
 
 bool peer_identity_read(struct bytes from, struct peer_identity *identity)

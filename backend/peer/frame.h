@@ -17,7 +17,8 @@
  *             │ u8 = 1   │ u64         │ u64         │ u64           │ each u8 length, then as many bytes
  *             └──────────┴─────────────┴─────────────┴───────────────┘ then the ports for clients without and
  *             with TLS: u16 each, 0: none; then u8, 1: the sender listens to channels (channel_relay.h);
- *             then u64: the sender's system clock, µs since 1970 (cluster_clock.h); then its leadership, u32 generation, u64 term
+ *             then u64: the sender's system clock, µs since 1970 (cluster_clock.h); then its leadership, u32 generation, u64 term;
+ *             then the other copies of its shard: u8 count, and each u64 hash of the address, u8 1: it is up, u64 applied
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
@@ -29,12 +30,13 @@
  *   SNAPSHOT_BEGIN, SNAPSHOT_READ, SNAPSHOT_END: files of a shard for another copy (backend/replica/snapshot_message.h)
  *   REPLICA_HELLO, REPLICA_CORE, REPLICA_PART: the log of a shard for another copy (backend/replica/replica_message.h); the last two
  *   have no reply
+ *   LEADERS   empty; of a copy of this shard           ─► DONE   what is known of all shards (cluster_heard.h)
  *   LISTEN    u8 the sender wants PUBLISH from now on, or 0: no longer, u64 order; empty: it wants ─► DONE   (channel_relay.h)
  *   PUBLISH   u32 length of the channel, channel, payload; it has no reply
  *   any request                                          ─► FAILED u8 code │ sentence (refusal.h); nothing was executed
  *
  * Integers are little-endian. A newer identity may be longer: bytes after the known ones are skipped. An older one ends before the
- * ports, after them, before the clock, or before the leadership.
+ * ports, after them, before the clock, before the leadership, or before the copies.
  */
 #pragma once
 
@@ -56,6 +58,7 @@ enum {
     PEER_ADDRESS_MAX = 255,
     PEER_VERSION_MAX = 32,
     PEER_IDENTITY_MAX = 1024, /* bytes of an encoded identity, also of newer versions */
+    PEER_COPIES_MAX = 8,
 };
 
 /* Kinds below 128 are requests (messages.def). */
@@ -101,6 +104,21 @@ struct peer_leadership {
 int peer_leadership_compare(const struct peer_leadership *left,
                             const struct peer_leadership *right);
 
+/* What a leader has heard of the other copies of its shard. */
+struct peer_copies {
+    uint8_t count;
+    struct peer_copy {
+        uint64_t address; /* peer_address_hash */
+        bool is_up;       /* it is connected to the leader */
+        uint64_t applied; /* its data have all records up to this one; 0: it has no data yet */
+    } of[PEER_COPIES_MAX];
+};
+
+/* Ignores case, as maps do. */
+uint64_t peer_address_hash(const char *address);
+/* NULL: nothing was heard of a copy at the address. */
+const struct peer_copy *peer_copies_find(const struct peer_copies *copies, const char *address);
+
 /* A partition's description of itself for its peers; the texts end with a zero byte. */
 struct peer_identity {
     char run_id[PEER_RUN_ID_MAX + 1];
@@ -115,6 +133,7 @@ struct peer_identity {
     bool listens;       /* wants PUBLISH */
     uint64_t wall_us;   /* its system clock when the identity was sent; 0: not known */
     struct peer_leadership leadership;
+    struct peer_copies copies; /* of the shard, without this one */
 };
 
 /* Encodes the identity; returns its length. */

@@ -29,6 +29,8 @@ size_t peer_self_encode(const struct peer_self *self, char to[PEER_IDENTITY_MAX]
     struct peer_identity identity = self->identity;
     identity.log_index = self->current_index(self->owner);
     identity.wall_us = clock_system_us();
+    if (self->copies)
+        self->copies(self->owner, &identity.copies);
     return peer_identity_write(&identity, to);
 }
 
@@ -167,7 +169,7 @@ static void use_address(struct peer_link *link, const char *address)
     free(link->address);
     link->address = strdup(address);
     CHECK(link->address);
-    link->peer = (struct peer_identity){0};
+    link->peer = (struct peer_identity){.copies = link->peer.copies}; /* these are the same */
     if (link->self->clock)
         cluster_clock_forget(link->self->clock, bytes_of(link->shard));
 }

@@ -87,12 +87,13 @@ struct peer_self {
     struct cluster_clock *clock;  /* hears the clocks of peers; NULL: none does */
     struct hybrid_clock *hybrid;  /* of the partition */
     struct peer_options options;
-    struct peer_identity identity; /* log_index, wall_us: see peer_self_encode */
+    struct peer_identity identity; /* log_index, wall_us, copies: see peer_self_encode */
     uint32_t *listeners;           /* counts links with `listens` */
     char *secret;
     char *secret_previous;   /* is shown too; empty: none */
     struct tls_context *tls; /* NULL: plain connections */
     uint64_t (*current_index)(void *owner);
+    void (*copies)(void *owner, struct peer_copies *to); /* peer_host.copies */
     struct peer_requests requests;
     void *owner; /* of these functions */
 };

@@ -132,6 +132,7 @@ struct peer_set *peer_set_new(const struct peer_host *host)
                                      .clock = host->clock,
                                      .hybrid = host->hybrid,
                                      .current_index = host->current_index,
+                                     .copies = host->copies,
                                      .requests = host->requests,
                                      .listeners = &peers->listeners,
                                      .owner = host->owner};
@@ -307,6 +308,8 @@ static void follow_leaving_shards(struct peer_set *peers)
     for (const struct list *at = peers->incoming.next; at != &peers->incoming; at = at->next) {
         const struct peer_identity *peer = &container_of(at, struct peer_incoming, link)->peer;
         struct bytes name = bytes_of(peer->shard);
+        if (strcmp(peer->shard, peers->self.identity.shard) == 0)
+            continue; /* a copy of this shard */
         if (shard_map_named(peers->map, name) < 0 && !peer_set_find(peers, name))
             add_peer_link(peers, peer->shard, peer->address);
     }

@@ -60,6 +60,8 @@ struct peer_host {
     const char *run_id;
     const char *version;
     uint64_t (*current_index)(void *owner); /* returns the index of the last batch */
+    /* Writes what is known of the other copies of the shard. NULL: there are none. */
+    void (*copies)(void *owner, struct peer_copies *to);
     struct peer_requests requests;
     /* A newer leader of the shard was heard; the connections of the one before are closed. NULL is allowed. */
     void (*on_new_leader)(void *owner, const char *shard);

@@ -85,6 +85,7 @@ struct session_login {
     bool follows_bounces; /* SCREE BOUNCES: the proxy sends requests that bounce to the owner */
     bool hears_stop;      /* SCREE STOPS: the proxy closes it after STOPPING_FRAME (stopping.h) */
     bool was_told;        /* STOPPING_FRAME was sent */
+    bool follows;         /* SCREE FOLLOW: it becomes the line of another copy of the shard */
     bool hears_leader;    /* SCREE SELF LEADS: LEADER_FRAME is sent when another copy leads */
     char *name;           /* name of the user; heap, NULL: "default" */
     const struct acl_user *user; /* cached by session_user */

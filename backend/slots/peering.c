@@ -34,6 +34,28 @@ static uint64_t batch_index(void *owner)
     return partition->batch.index;
 }
 
+void peering_copies(const struct partition *partition, struct peer_copies *to)
+{
+    struct replica_figures figures;
+    to->count = 0;
+    if (!partition->copies.replica)
+        return;
+    replica_figures(partition->copies.replica, &figures);
+    for (unsigned i = 0; i < figures.count && to->count < PEER_COPIES_MAX; i++) {
+        const struct replica_figure *copy = &figures.of[i];
+        if (copy->id != figures.own)
+            to->of[to->count++] = (struct peer_copy){.address = peer_address_hash(copy->address),
+                                                     .is_up = copy->is_up,
+                                                     .applied = copy->applied};
+    }
+}
+
+/* peer_host.copies */
+static void describe_copies(void *owner, struct peer_copies *to)
+{
+    peering_copies(owner, to);
+}
+
 static peer_handle_fn *const handlers_of_kinds[UINT8_MAX + 1] = {
 #define MESSAGE(id, name, handler, ...) [id] = handle_##handler,
 #define MESSAGE_LINK(...)
@@ -87,6 +109,7 @@ struct peer_set *peering_new(struct partition *partition)
         .run_id = partition->process->run_id,
         .version = SCREE_VERSION,
         .current_index = batch_index,
+        .copies = describe_copies,
         .requests = {.handle = handle_request, .on_closed = connection_closed},
         .on_new_leader = leader_heard,
         .on_accept = partition->listeners.on_accept,
@@ -214,6 +237,20 @@ void peering_tick(struct partition *partition)
         peering_configure(partition);
 }
 
+struct peer_options peering_options(const struct partition *partition)
+{
+    const struct backend_config *options = &partition->snapshot->config;
+    return (struct peer_options){
+        .connect_timeout_ms = options->peer_timeout_ms,
+        .timeout_ms = options->peer_timeout_ms,
+        .ping_ms = options->peer_timeout_ms / PINGS_PER_TIMEOUT,
+        .backoff_min_ms = BACKOFF_MIN_MS,
+        .backoff_max_ms = BACKOFF_MAX_MS,
+        .output_max = options->peer_output_limit_bytes,
+        .requests_max = OUTSTANDING_MAX,
+    };
+}
+
 void peering_configure(struct partition *partition)
 {
     const struct config_snapshot *snapshot = partition->snapshot;
@@ -240,16 +277,7 @@ void peering_configure(struct partition *partition)
         .secret_previous = options->secret_previous,
         .tls = snapshot->peer_tls,
         .accepts_here = advertises_own_port(partition) && !partition->thread.is_draining,
-        .options =
-            {
-                .connect_timeout_ms = options->peer_timeout_ms,
-                .timeout_ms = options->peer_timeout_ms,
-                .ping_ms = options->peer_timeout_ms / PINGS_PER_TIMEOUT,
-                .backoff_min_ms = BACKOFF_MIN_MS,
-                .backoff_max_ms = BACKOFF_MAX_MS,
-                .output_max = options->peer_output_limit_bytes,
-                .requests_max = OUTSTANDING_MAX,
-            },
+        .options = peering_options(partition),
     };
     peer_set_configure(partition->shards.peers, &config);
     tick_clock(partition, partition->shards.peers); /* the only shard knows the time at once */

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include "backend/peer/link.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +12,10 @@ struct backend_config;
 struct partition;
 struct peer_set;
 
+/* Of connections to other partitions. */
+struct peer_options peering_options(const struct partition *partition);
+/* The other copies of the partition's shard, as far as it has heard of them. */
+void peering_copies(const struct partition *partition, struct peer_copies *to);
 struct peer_set *peering_new(struct partition *partition);
 /* Applies map, secret, TLS and limits of the snapshot; called when the port is known. */
 void peering_configure(struct partition *partition);

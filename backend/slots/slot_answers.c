@@ -65,6 +65,15 @@ static bool is_in_runs(const struct slot_owners *owners, unsigned slot, bool has
            !slot_set_has(&owners->doubts.doubtful, (uint16_t)slot);
 }
 
+/* A copy that has begun to lead shows what it showed before, until other shards have answered. */
+static const char *owner_before_answers(const struct slot_owners *owners, uint16_t slot)
+{
+    bool has_copies = owners->partition->copies.replica != NULL;
+    bool is_new = loop_mono_ms(owners->partition->loop) < owners->since_ms + HOLD_MS;
+    return has_copies && is_new && !owners_is_own_by_map(owners, slot) ? owners_by_map(owners, slot)
+                                                                       : NULL;
+}
+
 static void each_run(const struct slot_owners *owners, bool has_doubtful, slot_run_fn *on_run,
                      void *owner)
 {
@@ -74,6 +83,8 @@ static void each_run(const struct slot_owners *owners, bool has_doubtful, slot_r
         const char *shard = is_in_runs(owners, slot, has_doubtful)
                                 ? told_owner(owners, (uint16_t)slot, &epoch)
                                 : NULL;
+        if (!shard && has_doubtful)
+            shard = owner_before_answers(owners, (uint16_t)slot);
         bool goes_on = shard && run.shard == shard && run.epoch == epoch && run.last + 1 == slot;
         if (!goes_on && run.shard)
             on_run(owner, &run);

@@ -202,6 +202,8 @@ void slot_owners_load(struct slot_owners *owners)
 {
     load_name(owners);
     slot_owners_reload(owners);
+    owners->known.is_loaded = false; /* a leader may have stored more */
+    owners_load_known(owners);
 }
 
 const char *slot_owners_name(const struct slot_owners *owners)

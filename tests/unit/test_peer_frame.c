@@ -20,9 +20,12 @@ static const char GOLDEN_IDENTITY[] = "\1"
                                       "\1"
                                       "\1\0\0\0\0\0\0\x80"
                                       "\3\0\0\x90"
-                                      "\x5\0\0\0\0\0\0\xf0";
+                                      "\x5\0\0\0\0\0\0\xf0"
+                                      "\2"
+                                      "\1\0\0\0\0\0\0\xc0\1\x29\0\0\0\0\0\0\0"
+                                      "\2\0\0\0\0\0\0\xc0\0\0\0\0\0\0\0\0\0";
 enum {
-    GOLDEN_OLD_LEN = sizeof GOLDEN_IDENTITY - 1 - 25, /* without ports */
+    GOLDEN_OLD_LEN = sizeof GOLDEN_IDENTITY - 1 - 25 - 35, /* without ports */
     GOLDEN_PORTS_LEN = GOLDEN_OLD_LEN + 4,
     GOLDEN_CLOCK_LEN = GOLDEN_PORTS_LEN + 9,
 };
@@ -40,6 +43,7 @@ static const struct peer_identity IDENTITY = {
     .listens = true,
     .wall_us = 0x8000000000000001,
     .leadership = {0x90000003, 0xf000000000000005},
+    .copies = {2, {{0xc000000000000001, true, 41}, {0xc000000000000002, false, 0}}},
 };
 
 START_TEST(a_frame_has_these_bytes)
@@ -141,6 +145,37 @@ START_TEST(an_identity_of_an_older_version_has_no_ports)
     ck_assert(identity.wall_us == IDENTITY.wall_us);
     ck_assert_uint_eq(identity.leadership.generation, 0);
     ck_assert(identity.leadership.term == 0);
+    ck_assert_uint_eq(identity.copies.count, 0);
+}
+END_TEST
+
+START_TEST(the_copies_of_an_identity_are_found_by_their_addresses)
+{
+    struct peer_identity identity;
+    ck_assert(
+        peer_identity_read((struct bytes){GOLDEN_IDENTITY, sizeof GOLDEN_IDENTITY}, &identity));
+    ck_assert_uint_eq(identity.copies.count, 2);
+    ck_assert(identity.copies.of[0].is_up && !identity.copies.of[1].is_up);
+    ck_assert_uint_eq(identity.copies.of[0].applied, 41);
+    ck_assert_ptr_null(peer_copies_find(&identity.copies, "h:7402"));
+    identity.copies.of[1].address = peer_address_hash("Host:7402");
+    ck_assert_ptr_eq(peer_copies_find(&identity.copies, "hOST:7402"), &identity.copies.of[1]);
+}
+END_TEST
+
+START_TEST(copies_that_are_cut_or_too_many_are_left_out)
+{
+    struct peer_identity identity;
+    char bytes[sizeof GOLDEN_IDENTITY];
+    size_t whole = sizeof GOLDEN_IDENTITY - 1;
+    for (size_t len = whole - 35; len < whole; len++) {
+        ck_assert(peer_identity_read((struct bytes){GOLDEN_IDENTITY, len}, &identity));
+        ck_assert_uint_eq(identity.copies.count, 0);
+    }
+    memcpy(bytes, GOLDEN_IDENTITY, sizeof bytes);
+    bytes[whole - 35] = PEER_COPIES_MAX + 1;
+    ck_assert(peer_identity_read((struct bytes){bytes, sizeof bytes}, &identity));
+    ck_assert_uint_eq(identity.copies.count, 0);
 }
 END_TEST
 
@@ -184,6 +219,8 @@ int main(void)
     tcase_add_test(tests, an_identity_has_these_bytes);
     tcase_add_test(tests, an_identity_is_read_back_also_when_a_newer_version_adds_to_it);
     tcase_add_test(tests, an_identity_of_an_older_version_has_no_ports);
+    tcase_add_test(tests, the_copies_of_an_identity_are_found_by_their_addresses);
+    tcase_add_test(tests, copies_that_are_cut_or_too_many_are_left_out);
     tcase_add_test(tests, a_later_generation_is_newer_than_any_term_of_an_earlier_one);
     tcase_add_test(tests, cut_identities_and_unprintable_texts_are_refused);
     suite_add_tcase(suite, tests);

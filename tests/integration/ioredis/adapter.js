@@ -17,3 +17,10 @@ exports.call = (redis, words) => {
   return typeof method === 'function' ? method.apply(redis, words.slice(1)) : redis.call(...words);
 };
 exports.callBinary = (redis, words) => redis.sendCommand(new Redis.Command(words[0], words.slice(1)));
+
+// A client that knows Redis Cluster; with isReader it reads at replicas.
+exports.connectCluster = async ({ host, port }, isReader) => {
+  const cluster = new Redis.Cluster([{ host, port }], { scaleReads: isReader ? 'slave' : 'master' });
+  return cluster.on('error', () => {});
+};
+exports.closeCluster = (cluster) => cluster.disconnect();

@@ -1,0 +1,19 @@
+/*
+ * leader_line.h - the connection of a copy that does not lead to the partition that leads its shard: what it asks there for its clients.
+ *
+ *   copy: SCREE FOLLOW ─► leader, which takes it for a link of its own shard (peer/link.h)
+ *     LEADERS   ten times a second, in big clusters less often: who leads the other shards, and how far all copies are (cluster_heard.h)
+ *
+ * It is beside the connections on which the log comes: those belong to the replica's thread. A leader of an older version refuses SCREE
+ * FOLLOW; then its copies know of other shards what they have heard before, and what the map says.
+ */
+#pragma once
+
+struct partition;
+
+/* Ten times a second: connects to the copy that leads now, and asks. Nothing is done while the partition stops, or has no other copies. */
+void leader_line_tick(struct partition *partition);
+/* The partition is about to lead no more: what it knows of other shards is kept until it hears more. */
+void leader_line_remember(struct partition *partition);
+/* Also forgets what was heard. To be called before the partition's loop ends. */
+void leader_line_free(struct partition *partition);
