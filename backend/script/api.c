@@ -24,6 +24,12 @@ static int raise(lua_State *lua, const char *text)
 
 /* ---- redis.call, redis.pcall ---- */
 
+/* The words of a command. */
+struct arguments {
+    struct bytes *argv; /* in a userdatum on the Lua stack */
+    uint32_t argc;
+};
+
 /* Reads the Lua arguments; numbers become text, which is stored after argv. Returns NULL, or the text of an error. */
 static const char *read_arguments(lua_State *lua, struct arguments *arguments)
 {
@@ -86,50 +92,53 @@ static void push_reply(lua_State *lua, struct script_run *run)
     convert_to_lua(lua, (struct bytes){frame, len});
 }
 
-bool api_command(lua_State *lua, struct script_run *run, const struct arguments *arguments)
+/* Runs the command; if it waits, the script halts, and the command runs again. Returns NULL, or the reason of its refusal. */
+static const char *run_command(lua_State *lua, struct script_run *run,
+                               const struct arguments *arguments)
 {
-    run_check(lua);
-    const char *refused = dispatch_command(run, arguments);
-    if (refused) {
-        push_refusal(lua, refused);
-        return true;
+    for (bool is_again = false;; is_again = true) {
+        run_check(lua);
+        const char *refused = dispatch_command(run, arguments);
+        if (refused)
+            return refused;
+        run->is_retried = call_retries(run->call);
+        if (!run->is_retried || !halt_may(run))
+            return NULL;
+        halt_here(run, is_again);
     }
-    run->is_retried = call_retries(run->call);
-    if (run->is_retried && halt_may(run, lua))
-        return false;
+}
+
+static const char *call_command(lua_State *lua)
+{
+    struct script_run *run = vm_of(lua)->scripts->set->running;
+    struct arguments arguments;
+    if (!run)
+        return "ERR redis.call/pcall can only be called inside a script invocation";
+    const char *refused = read_arguments(lua, &arguments);
+    if (!refused)
+        refused = run_command(lua, run, &arguments);
+    if (refused)
+        return refused;
     if (budget_ends_call(&run->call->partition->running.budget) && run->end == SCRIPT_GOES_ON &&
         !run->is_retried)
         run->end = SCRIPT_OVER;
     if (run_is_over(lua))
         (void)run_break(lua);
     push_reply(lua, run);
-    return true;
-}
-
-/* The run of redis.call or redis.pcall, whose words are read. NULL: an error was pushed instead. */
-static struct script_run *begin_command(lua_State *lua, struct arguments *arguments)
-{
-    struct script_run *run = vm_of(lua)->scripts->set->running;
-    const char *refused = run ? read_arguments(lua, arguments)
-                              : "ERR redis.call/pcall can only be called inside a script "
-                                "invocation";
-    if (!refused)
-        return run;
-    push_refusal(lua, refused);
     return NULL;
 }
 
 static int redis_pcall(lua_State *lua)
 {
-    struct arguments arguments;
-    struct script_run *run = begin_command(lua, &arguments);
-    if (run && !api_command(lua, run, &arguments))
-        return halt_here(lua, run, &arguments, false);
+    const char *refused = call_command(lua);
+    if (refused)
+        push_refusal(lua, refused);
     return 1;
 }
 
-int api_raise(lua_State *lua)
+static int redis_call(lua_State *lua)
 {
+    (void)redis_pcall(lua);
     if (lua_istable(lua, -1)) {
         lua_getfield(lua, -1, "err");
         bool failed = !lua_isnil(lua, -1);
@@ -138,15 +147,6 @@ int api_raise(lua_State *lua)
             return lua_error(lua);
     }
     return 1;
-}
-
-static int redis_call(lua_State *lua)
-{
-    struct arguments arguments;
-    struct script_run *run = begin_command(lua, &arguments);
-    if (run && !api_command(lua, run, &arguments))
-        return halt_here(lua, run, &arguments, true);
-    return api_raise(lua);
 }
 
 /* ---- other functions ---- */

@@ -5,27 +5,75 @@
 #include "backend/session/attempt.h"
 #include "backend/storage/retry.h"
 #include "shared/check.h"
+#include "shared/fiber.h"
 
 #include <stdlib.h>
 
+/* ---- C stacks ---- */
+
+/* NULL: there are too many, or there is no memory. */
+static struct fiber *take_fiber(struct halt_fibers *fibers)
+{
+    if (fibers->used == HALTS_MAX)
+        return NULL;
+    struct fiber *fiber = fibers->spares ? fibers->spare[--fibers->spares] : fiber_new();
+    fibers->used += fiber != NULL;
+    return fiber;
+}
+
+/* One on which nothing stands is kept for the next script. */
+static void give_fiber(struct halt_fibers *fibers, struct fiber *fiber, bool has_ended)
+{
+    fibers->used--;
+    if (!has_ended || fibers->spares == HALT_SPARES) {
+        fiber_free(fiber);
+        return;
+    }
+    fiber_trim(fiber);
+    fibers->spare[fibers->spares++] = fiber;
+}
+
+void halt_fibers_free(struct halt_fibers *fibers)
+{
+    while (fibers->spares)
+        fiber_free(fibers->spare[--fibers->spares]);
+}
+
 /* ---- life ---- */
 
-void halt_new(struct script_run *run)
+struct script_run *halt_new(struct script_run *run)
 {
     size_t len = strlen(run->name);
+    struct fiber *fiber = take_fiber(&run->vm->scripts->set->fibers);
+    if (!fiber)
+        return run;
     struct halt *halt = calloc(1, sizeof *halt + len + 1);
     CHECK(halt);
     halt->vm = run->vm;
+    halt->fiber = fiber;
     halt->lua_ref = halt->keys_ref = halt->argv_ref = LUA_NOREF;
     memcpy(halt->name, run->name, len);
     list_push(&run->vm->halts, &halt->link);
-    run->halt = halt;
+    halt->run = *run;
+    halt->run.halt = halt;
+    halt->run.name = halt->name;
+    return &halt->run;
+}
+
+/* What stands on its stacks is dropped. */
+static void drop_stacks(struct halt *halt)
+{
+    if (!halt->fiber)
+        return;
+    give_fiber(&halt->vm->scripts->set->fibers, halt->fiber, !halt->stands);
+    halt->fiber = NULL;
 }
 
 /* Does not need memory: vm_new has made the list of free references. */
 static void free_halt(struct halt *halt)
 {
     lua_State *lua = halt->vm ? halt->vm->lua : NULL;
+    drop_stacks(halt);
     if (lua) {
         luaL_unref(lua, LUA_REGISTRYINDEX, halt->lua_ref);
         luaL_unref(lua, LUA_REGISTRYINDEX, halt->keys_ref);
@@ -40,7 +88,6 @@ void halt_end(struct script_run *run)
     if (run->call->aside)
         run->call->aside->halt = NULL;
     free_halt(run->halt);
-    run->halt = NULL;
 }
 
 void halt_drop(struct halt *halt)
@@ -70,6 +117,7 @@ void halts_forget(struct script_vm *vm)
     struct list *link;
     while ((link = list_pop(&vm->halts))) {
         struct halt *halt = container_of(link, struct halt, link);
+        drop_stacks(halt);
         halt->vm = NULL;
         if (halt->is_dropped)
             free_halt(halt);
@@ -94,22 +142,18 @@ bool halt_is_stack(lua_State *lua)
 
 /* ---- halting ---- */
 
-bool halt_may(const struct script_run *run, const lua_State *lua)
+bool halt_may(const struct script_run *run)
 {
-    const struct halt *halt = run->halt;
     const struct retry *retry = call_wait(run->call);
-    bool is_own = halt && (halt->stands || halt->lua == lua);
-    return is_own && retry && !retry->refusal && !retry->undoes &&
+    return run->halt && retry && !retry->refusal && !retry->undoes &&
            !borrow_uses_all_keys(run->call->borrow);
 }
 
-int halt_here(lua_State *lua, struct script_run *run, const struct arguments *arguments,
-              bool raises)
+void halt_here(struct script_run *run, bool is_again)
 {
     struct halt *halt = run->halt;
-    halt->at = *arguments;
-    halt->raises = raises;
-    halt->is_again = false;
+    halt->is_again = is_again;
     halt->stands = true;
-    return lua_yield(lua, 0); /* or it raises an error, as run_break does */
+    fiber_leave();
+    halt->stands = false;
 }

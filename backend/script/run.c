@@ -140,13 +140,15 @@ static void begin_part(struct script_run *run)
     partition->running.busy_error = scripts_busy_text(run->vm->scripts->set);
 }
 
-static void begin_run(struct script_run *run)
+/* Returns the run from now on. */
+static struct script_run *begin_run(struct script_run *run)
 {
     run->resp = 2;
     run->slot = cluster_slot(run->call);
-    begin_part(run);
     if (run->call->may_halt)
-        halt_new(run);
+        run = halt_new(run);
+    begin_part(run);
+    return run;
 }
 
 static void end_part(struct script_run *run, bool is_good)
@@ -191,12 +193,21 @@ bool script_may_begin(struct call *call, uint32_t flags)
     return false;
 }
 
+/* Not of one that has halted: it goes on in the database that it has selected (attempt.h). */
+static void restore_database(const struct script_run *run)
+{
+    struct session *session = run->call->session;
+    if (session->scope.db != run->db)
+        session_select(session, run->db);
+}
+
 /* Runs the code until it ends or halts. */
 static void run_part(const struct run_start *start)
 {
     char error[256];
     struct script_run *run = start->run;
     struct script_vm *vm = run->vm;
+    struct scripts *scripts = vm->scripts;
     bool is_done =
         vm_protect(vm, run->halt ? halt_run : run_protected, (void *)start, error, sizeof error);
     if (!is_done)
@@ -208,20 +219,13 @@ static void run_part(const struct run_start *start)
         halt_leave(run);
     } else {
         keep_or_roll_back(run);
+        restore_database(run);
         if (run->halt)
             halt_end(run);
     }
     halts_sweep(vm);
-    scripts_make_room(vm->scripts, vm->kind);
-    out_clear(&vm->scripts->set->reply);
-}
-
-/* One that has halted goes on in the database that it has selected (attempt.h). */
-static void restore_database(const struct script_run *run)
-{
-    struct session *session = run->call->session;
-    if (!run->call->has_halted && session->scope.db != run->db)
-        session_select(session, run->db);
+    scripts_make_room(scripts, vm->kind);
+    out_clear(&scripts->set->reply);
 }
 
 void run_go_on(struct script_run *run)
@@ -229,7 +233,6 @@ void run_go_on(struct script_run *run)
     begin_part(run);
     attempt_go_on(run->call);
     run_part(&(struct run_start){.run = run});
-    restore_database(run);
 }
 
 void run_script(const struct run_start *start)
@@ -245,7 +248,7 @@ void run_script(const struct run_start *start)
         borrow_note_words(run->call->borrow, run->call->argv + 3 + start->keys,
                           run->call->argc - 3 - start->keys);
     cjson_reset(run->vm);
-    begin_run(run);
-    run_part(start);
-    restore_database(run);
+    struct run_start begun = *start;
+    begun.run = begin_run(run);
+    run_part(&begun);
 }

@@ -225,14 +225,6 @@ static int checked_xpcall(lua_State *lua)
 }
 
 /* A script over shards runs on a stack of its own, which is no coroutine of the script's (halt.h). */
-static int checked_yield(lua_State *lua)
-{
-    if (!halt_is_stack(lua))
-        return lua_yield(lua, lua_gettop(lua));
-    lua_pushliteral(lua, "attempt to yield across metamethod/C-call boundary");
-    return lua_error(lua);
-}
-
 static int checked_running(lua_State *lua)
 {
     if (halt_is_stack(lua) || lua_pushthread(lua))
@@ -442,7 +434,6 @@ void sandbox_install(lua_State *lua)
     tables_install(lua);
     wrap_function(lua, "string", "rep", checked_rep);
     wrap_function(lua, "coroutine", "resume", let_through);
-    wrap_function(lua, "coroutine", "yield", checked_yield);
     wrap_function(lua, "coroutine", "running", checked_running);
     wrap_function(lua, "_G", "xpcall", checked_xpcall);
     make_metatables(lua);

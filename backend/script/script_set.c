@@ -9,7 +9,7 @@
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/script/vm.h"
+#include "backend/script/halt.h"
 #include "backend/session/session.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
@@ -65,6 +65,7 @@ void script_set_free(struct script_set *set)
     while (table_next(set->names, &cursor, &name, &scripts))
         free_scripts(scripts);
     table_free(set->names);
+    halt_fibers_free(&set->fibers);
     out_clear(&set->reply);
     free(set);
 }

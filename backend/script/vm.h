@@ -20,6 +20,7 @@
 
 struct call_budget;
 struct cjson_settings;
+struct fiber;
 
 struct script_vm {
     lua_State *lua;
@@ -72,6 +73,14 @@ struct script_log {
     uint64_t dropped;   /* not reported yet */
 };
 
+/* C stacks of scripts over shards (halt.h). */
+enum { HALT_SPARES = 8 };
+struct halt_fibers {
+    struct fiber *spare[HALT_SPARES];
+    uint32_t spares;
+    uint32_t used;
+};
+
 /* All namespaces of a partition: script_set.c. */
 struct script_set {
     struct partition *partition;
@@ -81,12 +90,11 @@ struct script_set {
     struct script_run *running;
     struct out reply; /* reply of the command that a script called */
     struct script_log log;
+    struct halt_fibers fibers;
 };
 
 /* script_hooks.c */
 extern const struct script_hooks script_hooks;
-/* Adds the place of the error to the value at the top, the only one: that of level `level` of this stack. */
-void vm_place_error(lua_State *lua, lua_State *of, int level);
 /* vm_new.c */
 struct script_vm *vm_new(struct scripts *scripts, size_t max, enum script_kind kind);
 void vm_free(struct script_vm *vm);
@@ -122,16 +130,6 @@ void pattern_install(lua_State *lua);
 void tables_install(lua_State *lua);
 /* Puts the functions of `redis` into the table at the top. */
 void api_install(struct script_vm *vm);
-/* The words of a command. */
-struct arguments {
-    struct bytes *argv; /* in a userdatum on the Lua stack */
-    uint32_t argc;
-};
-/* Empties the stack, runs a command, and pushes its reply or the refusal. False: the command waits, and the script may halt; the stack has
- * the words still. */
-bool api_command(lua_State *lua, struct script_run *run, const struct arguments *arguments);
-/* As redis.call ends: raises the value at the top if it is an error, else returns it. */
-int api_raise(lua_State *lua);
 /* Adds the part of the API that scripts of EVAL have and functions do not. */
 void api_install_eval(lua_State *lua);
 /* Switches between the globals of running functions and those of a library that is being loaded. */

@@ -10,7 +10,26 @@
 /* The error handler: adds the position at which the error was raised. */
 static int on_error(lua_State *lua)
 {
-    vm_place_error(lua, lua, 1);
+    lua_Debug where;
+    bool known = lua_getstack(lua, 1, &where) && lua_getinfo(lua, "Sl", &where);
+    if (known && strcmp(where.what, "C") == 0)
+        known = lua_getstack(lua, 2, &where) && lua_getinfo(lua, "Sl", &where);
+    lua_settop(lua, 1);
+    if (!lua_istable(lua, 1)) {
+        lua_newtable(lua);
+        const char *text = lua_tostring(lua, 1);
+        lua_pushfstring(lua, "ERR %s", text ? text : luaL_typename(lua, 1));
+        lua_setfield(lua, -2, "err");
+        lua_replace(lua, 1);
+    }
+    if (known && !sandbox_is_readonly(lua, 1)) {
+        lua_pushliteral(lua, "source");
+        lua_pushstring(lua, where.source);
+        lua_rawset(lua, 1);
+        lua_pushliteral(lua, "line");
+        lua_pushinteger(lua, where.currentline);
+        lua_rawset(lua, 1);
+    }
     return 1;
 }
 

@@ -6,9 +6,9 @@ one shard, nothing runs twice, and other clients are served while they wait.
 import re
 import threading
 
-from support.cluster import Cluster
+from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal, sized, wait_for
-from support.resp import ReplyError
+from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
 
@@ -56,6 +56,39 @@ def _(run):
                     count)
 
 
+# What a script calls, so that its n-th call of redis.call is inside of it.
+WAYS = {
+    'pcall': "for i = 1, n do pcall(get, i) end",
+    'xpcall': "for i = 1, n do xpcall(function() get(i) end, function() end) end",
+    'pcall inside pcall': "for i = 1, n do pcall(pcall, get, i) end",
+    'redis.pcall': "for i = 1, n do redis.pcall('GET', name(i)) end",
+    'pcall of redis.pcall': "for i = 1, n do pcall(redis.pcall, 'GET', name(i)) end",
+    'wrap': "coroutine.wrap(function() for i = 1, n do get(i) end end)()",
+    'resume': "local co = coroutine.create(function() for i = 1, n do get(i) coroutine.yield() end end) "
+              "for i = 1, n do coroutine.resume(co) end",
+    'sort': "local t = {} for i = 1, n do t[i] = i end table.sort(t, function(a, b) get(a) get(b) return a > b end)",
+    'gsub': "string.gsub(string.rep('x', n), '()', get)",
+    'an iterator': "for i in function(n, i) get(i + 1) if i < n then return i + 1 end end, n, 0 do end",
+    'an index': "local t = setmetatable({}, {__index = function(t, i) get(i) end}) for i = 1, n do local value = t[i] end",
+    'an operator': "local t = setmetatable({}, {__add = function(t, i) get(i) end}) for i = 1, n do local value = t + i end",
+}
+
+
+@suite.case('scripts wait inside pcall, coroutines, metamethods, iterators and functions that sort and gsub call')
+def _(run):
+    count = 200
+    with shards(3) as cluster, cluster.connect() as client:
+        for number, (way, text) in enumerate(WAYS.items()):
+            begins = 'begins %d,' % number
+            script = ("redis.log(redis.LOG_WARNING, ARGV[1]) local n = tonumber(ARGV[2]) "
+                      "local function name(i) return redis.sha1hex(ARGV[1] .. i) end "
+                      "local function get(i) return redis.call('GET', name(i)) end " + text + " return n")
+            check_equal(client.get('EVAL', script, 0, begins, count), count, way)
+            wait_for(lambda: script_lines(cluster, begins.encode()), 'the line of the script')
+            lines = script_lines(cluster, begins.encode())
+            check(lines <= 2, '%s: the script began %d times' % (way, lines))
+
+
 # Each is run on one shard and on three, and must reply the same. ARGV[1] is a number that makes its keys new.
 SCRIPTS = {
     'the error of redis.call': "redis.call('SET', key(1), 'x')\nredis.call('GET', key(2))\nreturn redis.call('INCR', key(1))",
@@ -91,6 +124,49 @@ SCRIPTS = {
     'coroutine.yield': "for i = 1, 9 do redis.call('SET', key(i), i) end\nreturn coroutine.yield(1)",
     'coroutine.yield in pcall': "for i = 1, 9 do redis.call('SET', key(i), i) end local good, err = pcall(coroutine.yield, 1) "
                                 "return {tostring(good), err}",
+    'pcall inside pcall': "local r = {} for i = 1, 9 do local good, inner, err = pcall(function() return pcall(function() "
+                          "redis.call('SET', key(i), 'x') redis.call('GET', key(i + 1)) error({err = 'MY ' .. i}) end) end) "
+                          "r[i] = tostring(good) .. tostring(inner) .. tostring(err) end return r",
+    'pcall of pcall': "local r = {} for i = 1, 9 do r[i] = select('#', pcall(pcall, pcall, redis.call, 'SET', key(i), i)) end return r",
+    'levels of errors': "local r = {} for i = 1, 9 do for level = 0, 4 do local good, err = pcall(function() redis.call('INCR', key(i)) "
+                        "error('e', level) end) r[#r + 1] = err end end return r",
+    'errors of functions in C': "local r = {} for i = 1, 9 do redis.call('SET', key(i), i) local good, err = pcall(string.rep) r[#r + 1] = err "
+                                "good, err = pcall(function() redis.call('GET', key(i + 9)) return string.rep() end) r[#r + 1] = err end return r",
+    'a deep recursion through pcall': "local deepest = 0 local function dive(n) deepest = n redis.call('SET', key(n % 20), n) "
+                                      "local good, err = pcall(dive, n + 1) return good and err or tostring(err) end return dive(1)",
+    'xpcall whose handler reads keys': "for i = 1, 9 do redis.call('SET', key(i), i) end local r = {} for i = 1, 9 do local good, err = "
+                                       "xpcall(function() redis.call('INCR', key(i + 9)) error('e') end, "
+                                       "function(e) return e .. redis.call('GET', key(10 - i)) end) r[i] = err end return r",
+    'xpcall whose handler fails': "local r = {} for i = 1, 9 do local good, err = xpcall(function() redis.call('INCR', key(i)) error('e') end, "
+                                  "function(e) redis.call('INCR', key(i + 9)) error('f') end) r[i] = tostring(err) end return r",
+    'error of sort': "for i = 1, 9 do redis.call('SET', key(i), i) end\nlocal r = {3, 1, 2, 5, 4, 9, 7} "
+                     "table.sort(r, function(a, b) redis.call('GET', key(a + 9)) return true end)\nreturn r",
+    'error in a function of sort': "local r = {3, 1, 2, 5, 4, 9, 7}\ntable.sort(r, function(a, b)\nreturn redis.call('LPUSH', key(a), 'x') > "
+                                   "redis.call('INCR', key(b)) end) return r",
+    'operators': "local m = {} m.__add = function(a, b) return redis.call('INCR', key(a.n)) end m.__concat = m.__add m.__unm = m.__add "
+                 "m.__lt = function(a, b) return redis.call('INCR', key(a.n)) > 1 end m.__eq = m.__lt m.__len = m.__add "
+                 "m.__call = function(a, n) return redis.call('INCR', key(n)) end local r = {} for i = 1, 9 do "
+                 "local a, b = setmetatable({n = i}, m), setmetatable({n = i + 9}, m) "
+                 "r[#r + 1] = {a + b, a .. b, -a, tostring(a < b), tostring(a == b), a(i + 20)} end return r",
+    'writes and texts of tables': "local log = {} local t = setmetatable({}, {__newindex = function(t, k, v) redis.call('SET', key(k), v) end, "
+                                  "__tostring = function() return 't' .. redis.call('GET', key(1)) end}) "
+                                  "for i = 1, 9 do t[i] = i log[i] = tostring(t) end return log",
+    'gsub with a table': "for i = 1, 9 do redis.call('SET', key(i), 10 - i) end local t = setmetatable({}, {__index = function(t, i) "
+                         "return redis.call('GET', key(i)) end}) return (string.gsub('123456789', '%d', t))",
+    'gsub inside gsub': "return (string.gsub('12', '%d', function(i) return redis.call('INCR', key(i)) .. string.gsub('345', '%d', "
+                        "function(j) return redis.call('INCR', key(i .. j)) end) end))",
+    'foreach': "local sum = 0 table.foreach({1, 2, 3, a = 4}, function(k, v) sum = sum + v * redis.call('INCR', key(k)) end) "
+               "table.foreachi({5, 6, 7}, function(k, v) sum = sum + v * redis.call('INCR', key(k)) end) return sum",
+    'load': "local n = 0 local f = load(function() n = n + 1 return n < 9 and 'local a' .. redis.call('INCR', key(n)) .. ' = 1 ' or "
+            "n == 9 and 'return 7' or nil end) return f()",
+    'a coroutine in pcall in a coroutine': "local outer = coroutine.wrap(function() local good, r = pcall(function() local inner = "
+                                           "coroutine.create(function(a) for i = 1, 9 do a = a + coroutine.yield(redis.call('INCR', key(i)) + a) end "
+                                           "error('end') end) local r = {} for i = 1, 11 do local good, value = coroutine.resume(inner, i) "
+                                           "r[i] = tostring(good) .. tostring(value) .. redis.call('INCR', key(i + 20)) .. coroutine.status(inner) end "
+                                           "return r end) coroutine.yield(r) error({err = 'MY end'}) end) local r = outer() "
+                                           "local good, err = pcall(outer) r[#r + 1] = err return r",
+    'an error in wrap': "local f = coroutine.wrap(function() redis.call('SET', key(1), 'x')\nredis.call('GET', key(2)) redis.call('INCR', key(1)) end)\n"
+                        "return f()",
     'KEYS and ARGV': "for i = 1, 9 do redis.call('SET', key(i), ARGV[1]) end return {#KEYS, #ARGV, ARGV[2]}",
     'setresp': "redis.setresp(3) for i = 1, 9 do redis.call('HSET', key(i), 'f', i) end local n = 0 "
                "for i = 1, 9 do n = n + redis.call('HGETALL', key(i)).map.f end return n",
@@ -111,6 +187,10 @@ SCRIPTS = {
 }
 
 
+# In redis-server time goes on (docs/scripting.md).
+OWN_REPLIES = {'the time'}
+
+
 def with_keys(text):
     return "local function key(i) return redis.sha1hex(ARGV[1] .. ':' .. i) end " + text
 
@@ -122,12 +202,16 @@ def reply_of(client, *words):
 
 @suite.case('scripts reply the same on one shard and on three, wherever in their code they wait')
 def _(run):
-    with shards(1) as one, shards(3) as three, one.connect() as near, three.connect() as far:
+    with shards(1) as one, shards(3) as three, Oracle() as oracle, one.connect() as near, three.connect() as far, \
+            Connection(oracle.address) as redis:
         for name, text in SCRIPTS.items():
             for turn in range(3):
                 words = ('EVAL', with_keys(text), 0, '%s %d' % (name, turn), 'last')
                 # the text of the script is in the errors as its SHA-1
-                check_equal(reply_of(far, *words), reply_of(near, *words), name)
+                reply = reply_of(near, *words)
+                check_equal(reply_of(far, *words), reply, name)
+                if name not in OWN_REPLIES:
+                    check_equal(reply, reply_of(redis, *words), name)
         check_equal(far.get('DBSIZE'), near.get('DBSIZE'))
 
 

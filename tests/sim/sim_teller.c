@@ -93,7 +93,7 @@ static void send_undeclared(struct sim_teller *teller)
             to->account, deal->amount, deal->number);
 }
 
-/* As send_undeclared, where the script cannot halt, and begins again for each key. */
+/* As send_undeclared, but the script halts inside a function in C. */
 static void send_protected(struct sim_teller *teller)
 {
     const struct sim_deal *deal = teller->deal;
