@@ -14,6 +14,7 @@
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/script/script.h"
+#include "backend/session/attempt.h"
 #include "backend/session/push_message.h"
 #include "backend/session/session.h"
 #include "backend/transaction/coordinator.h"
@@ -47,40 +48,114 @@ void cmd_discard(struct call *call)
 
 enum { QUEUED_WORK = 50 };
 
+/* Must the whole EXEC end? */
+static bool must_end(const struct call *call)
+{
+    return budget_ends_call(&call->partition->running.budget) ||
+           (call->aside && call->aside->ended);
+}
+
+static void run_queued_command(struct call *call, const struct queued *queued)
+{
+    dispatch_queued(call, queued->command, queued->argv, queued->argc);
+    (void)arena_goes_on(call->arena, QUEUED_WORK); /* a command without rows counts nothing */
+}
+
+/* The command must wait: so do those behind it, which say what they need, too. Then all of that is undone, and EXEC halts before the
+ * command. */
+static void halt_before(struct call *call, const struct queued *queued,
+                        const struct attempt *attempt, size_t begun)
+{
+    for (const struct queued *next = queued->next; next && !must_end(call); next = next->next)
+        run_queued_command(call, next);
+    if (!suspend_may_halt(call))
+        return; /* it is refused, or begins again */
+    struct call undone = *call;
+    undone.begun = begun;
+    attempt_undo(attempt, &undone);
+    attempt_halt(call, call->aside && call->aside->at == queued);
+}
+
+/* Runs the command of an EXEC that may halt. A script halts by itself, or makes EXEC begin again. */
+static void run_or_halt(struct call *call, const struct queued *queued)
+{
+    struct attempt attempt;
+    size_t begun = call->reply.out->bytes;
+    bool is_again = call_retries(call);
+    attempt_begin(&attempt, call);
+    run_queued_command(call, queued);
+    bool waits = !is_again && !(queued->command->flags & CMD_SCRIPT) && call_retries(call);
+    if (waits)
+        halt_before(call, queued, &attempt, begun);
+    if (call->has_halted)
+        call->aside->at = queued;
+}
+
+/* Runs the commands from this one on, until EXEC halts. */
+static void run_commands(struct call *call, const struct queued *queued)
+{
+    for (; queued && !call->has_halted && !must_end(call); queued = queued->next)
+        if (call->may_halt)
+            run_or_halt(call, queued);
+        else
+            run_queued_command(call, queued);
+}
+
+/* EXEC ends with an error, and has changed nothing. */
+static void end_early(struct call *call, uint32_t messages, uint8_t db)
+{
+    push_messages_roll_back(call->partition->watchers.messages, messages);
+    if (call->session->scope.db != db)
+        session_select(call->session, db);
+    if (call->aside)
+        attempt_forget_effects(call);
+    if (call->aside && call->aside->ended)
+        call_error_text(call, call->aside->ended);
+    else
+        call_error(call, ERR_OVER);
+}
+
+/* The queue begins, or goes on where it has halted. Returns the command. */
+static const struct queued *begin_queue(struct call *call, const struct transaction *queue)
+{
+    if (!call->aside) {
+        reply_array(&call->reply, queue->count);
+        return queue->first;
+    }
+    attempt_go_on(call);
+    out_move(call->reply.out, &call->aside->reply);
+    return call->aside->at;
+}
+
 /* Runs the commands. If the EXEC exceeds one of its limits, it ends, and all its effects are rolled back. */
-static void run_queued(struct call *call, const struct queued *queued)
+static void run_queued(struct call *call, const struct transaction *queue)
 {
     struct partition *partition = call->partition;
     uint32_t messages = partition->watchers.messages->count;
     uint8_t db = call->session->scope.db;
     overlay_queue_begin(partition->overlay);
     space_queue_begin(partition->spaces);
-    for (; queued && !budget_ends_call(&partition->running.budget); queued = queued->next) {
-        dispatch_queued(call, queued->command, queued->argv, queued->argc);
-        (void)arena_goes_on(call->arena, QUEUED_WORK); /* a command without rows counts nothing */
-    }
-    bool is_good = !budget_ends_call(&partition->running.budget);
+    run_commands(call, begin_queue(call, queue));
+    bool is_good = call->has_halted || !must_end(call);
     overlay_queue_end(partition->overlay, is_good);
     space_queue_end(partition->spaces, is_good);
-    if (is_good)
-        return;
-    push_messages_roll_back(partition->watchers.messages, messages);
-    if (call->session->scope.db != db)
-        session_select(call->session, db);
-    call_error(call, ERR_OVER);
+    if (!is_good)
+        end_early(call, messages, db);
+    else if (call->has_halted)
+        out_cut(call->reply.out, call->begun, &call->aside->reply);
 }
 
 /* Runs the queue. If a command waits, the other commands still run, so that all rows which are needed
- * are fetched together; then the session is restored, and EXEC is rolled back and retried. If EXEC uses keys of other shards, it may
- * have to run again until it is decided, and the coordinator ends the transaction then. */
+ * are fetched together; then the session is restored, and EXEC is rolled back and retried. If EXEC uses keys of other shards, it halts
+ * instead, and goes on with the same command later (attempt.h). It may have to run again until it is decided, and the coordinator ends the
+ * transaction then. */
 static void run_queue(struct call *call)
 {
     struct session *session = call->session;
     struct transaction queue = session->transaction;
     transaction_init(&session->transaction); /* so that the commands do not run inside MULTI */
     session->watcher.is_over = true;
-    reply_array(&call->reply, queue.count);
-    run_queued(call, queue.first);
+    run_queued(call, &queue);
     if (call_retries(call) || borrow_is_used(call->borrow)) {
         session->transaction = queue;
         session->watcher.is_over = false;
@@ -89,6 +164,14 @@ static void run_queue(struct call *call)
     suspend_forbid(call);
     transaction_end(&queue);
     session_unwatch(session);
+}
+
+/* A watched key was changed. */
+static void abort_queue(struct call *call)
+{
+    if (call->aside)
+        attempt_forget_effects(call);
+    reply_null_array(&call->reply);
 }
 
 void cmd_exec(struct call *call)
@@ -106,7 +189,7 @@ void cmd_exec(struct call *call)
     if (session->transaction.is_aborted)
         call_error(call, ERR_EXECABORT);
     else if (is_dirty)
-        reply_null_array(&call->reply);
+        abort_queue(call);
     else if (!call->failed) {
         run_queue(call);
         return;

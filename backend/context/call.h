@@ -45,7 +45,7 @@ struct call {
     bool in_exec;   /* inside EXEC: the command must not block */
     bool in_script; /* called by a script; MONITOR shows that */
     bool failed;    /* an error was replied through call_error*: effects are rolled back */
-    /* a script over shards, which waits where it is when a key is missing (halt.h) */
+    /* a script or EXEC over shards, which waits where it is when a key is missing (attempt.h) */
     bool may_halt;
     bool has_halted;             /* it waits, and goes on later */
     struct attempt_aside *aside; /* it has waited, and goes on; NULL: it begins */

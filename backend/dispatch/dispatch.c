@@ -79,12 +79,19 @@ static void refuse_effects(struct call *call)
     call_error(call, ERR_READONLY);
 }
 
-/* The script goes on when it has the key that it needs; what it did so far stays. */
+/* The call goes on when it has the key that it needs; what it did so far stays. */
 static void end_halted(struct call *call)
 {
     call->partition->running.load_slot = LOAD_SLOT_NONE;
     keyspace_end(call->partition);
     arena_reset(call->arena);
+}
+
+/* Is it a script that has halted, and not a command that it calls? */
+static bool is_halted_script(const struct call *call)
+{
+    return call->aside && call->aside->halt && call->command->flags & CMD_SCRIPT &&
+           !call->in_script;
 }
 
 /* Runs the handler. If it waits (call_retries), or the request will bounce, everything that it did is
@@ -98,7 +105,8 @@ static void run_handler(struct call *call)
     call->slot_rule = call->session->scope.slot_rule;
     call->slots = session_slots(call->session);
     attempt_savepoint(partition);
-    bool is_shown = monitor_wants(call) && !call->ready_key && !call->aside;
+    bool goes_on = is_halted_script(call);
+    bool is_shown = monitor_wants(call) && !call->ready_key && !goes_on;
     /* shown before its script's commands */
     bool is_shown_first = is_shown && call->command->flags & CMD_SKIP_MONITOR;
     if (is_shown_first)
@@ -108,7 +116,7 @@ static void run_handler(struct call *call)
     uint64_t keys = limits_begin(call);
     command_at_hand = call->command;
     call->error_end = SIZE_MAX; /* a script's or filter's own error is written without call_error */
-    if (call->aside && !call->in_script)
+    if (goes_on)
         partition->running.script_hooks->go_on(call);
     else
         handlers[call->command->id](call);
@@ -209,6 +217,8 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
         call_error(&call, (enum error)over);
     } else if (acl_gate_exec(&call, text)) { /* the user's rules may have changed since MULTI */
         run_handler(&call);
+        exec->aside = call.aside;
+        exec->has_halted = call.has_halted; /* a script */
     } else {
         /* the refusal was added to ACL LOG, so the command cannot be rolled back any more */
         overlay_nonblocking_end(call.partition->overlay);

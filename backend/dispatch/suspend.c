@@ -225,8 +225,7 @@ static void begin_across(struct call *call)
 static void begin_attempt(struct call *call, struct attempt *attempt)
 {
     bool is_used = borrow_is_used(call->borrow);
-    call->may_halt =
-        is_used && call->command->flags & CMD_SCRIPT && !borrow_uses_all_keys(call->borrow);
+    call->may_halt = is_used && runs_others(call->command) && !borrow_uses_all_keys(call->borrow);
     if (call->aside) {
         attempt_enter(attempt, call, call->aside, borrow_view(call->borrow));
         return;
@@ -260,6 +259,13 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     overlay_nonblocking_begin(partition->overlay, &call->session->pending.retry);
     if (!is_nonblocking)
         overlay_nonblocking_end(partition->overlay);
+}
+
+bool suspend_may_halt(const struct call *call)
+{
+    const struct retry *retry = call_wait(call);
+    return call->may_halt && retry && !retry->refusal && !retry->undoes &&
+           !borrow_uses_all_keys(call->borrow);
 }
 
 void suspend_before_nested(struct call *script, const struct command *command)
@@ -320,7 +326,7 @@ void suspend_halt(struct call *call, const struct suspend_mark *mark)
     attempt_leave(&mark->attempt, call, call->aside);
 }
 
-/* The script goes on when the key that it needs is here. */
+/* The call goes on when the key that it needs is here. */
 static void wait_halted(struct call *call)
 {
     struct session *session = call->session;

@@ -18,9 +18,9 @@
  * that needs a row requests it, then the effects and statistics of all commands are rolled back, and the queue is kept.
  *
  * A command that may borrow keys of other shards (coordinator.h) is suspended in the same way when it needs one, also when
- * its reads of local rows block. Its last attempt is rolled back too, after its effects were collected. Only a script that has
- * already borrowed a key is not rolled back: it stops at redis.call and goes on from there when the next key has come (halt.h); what it did
- * so far is kept aside until then (attempt.h).
+ * its reads of local rows block. Its last attempt is rolled back too, after its effects were collected. Only a script or EXEC that has
+ * already borrowed a key is not rolled back: a script stops at redis.call (halt.h), EXEC before the command, and goes on from there when the
+ * next key has come; what it did so far is kept aside until then (attempt.h).
  *
  * A script is rolled back too: the first of its commands that needs a row ends the run with an error that Lua code cannot
  * catch, and the script begins again when the row is in memory. Random state, messages and the database are restored;
@@ -48,6 +48,9 @@ void suspend_begin(struct call *call, struct suspend_mark *mark);
 void suspend_halt(struct call *call, const struct suspend_mark *mark);
 /* Called after the handler. True: the command was rolled back, and its session is suspended. */
 bool suspend_end(struct call *call, const struct suspend_mark *mark);
+
+/* The command must wait: may the script or EXEC that runs it halt there? */
+bool suspend_may_halt(const struct call *call);
 
 /* Called before a script runs this command. NULL: the command will be refused. */
 void suspend_before_nested(struct call *script, const struct command *command);

@@ -1,9 +1,7 @@
 #include "backend/script/halt.h"
 
 #include "backend/context/partition.h"
-#include "backend/keyspace/borrow.h"
-#include "backend/session/attempt.h"
-#include "backend/storage/retry.h"
+#include "backend/dispatch/suspend.h"
 #include "shared/check.h"
 #include "shared/fiber.h"
 
@@ -126,12 +124,17 @@ void halts_forget(struct script_vm *vm)
 
 bool halt_may_go_on(const struct halt *halt)
 {
-    return halt->vm != NULL;
+    return !halt || halt->vm;
 }
 
 bool halt_stands(const struct script_run *run)
 {
     return run->halt && run->halt->stands;
+}
+
+bool halt_has_left(const struct script_run *run)
+{
+    return run->halt && run->halt->has_left;
 }
 
 bool halt_is_stack(lua_State *lua)
@@ -144,9 +147,7 @@ bool halt_is_stack(lua_State *lua)
 
 bool halt_may(const struct script_run *run)
 {
-    const struct retry *retry = call_wait(run->call);
-    return run->halt && retry && !retry->refusal && !retry->undoes &&
-           !borrow_uses_all_keys(run->call->borrow);
+    return run->halt && suspend_may_halt(run->call);
 }
 
 void halt_here(struct script_run *run, bool is_again)

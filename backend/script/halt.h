@@ -38,6 +38,7 @@ struct halt {
     int err;       /* its code has ended with this status of Lua, and the result is on its stack */
     bool stands;   /* between halt_here and the return from there */
     bool is_again; /* at the same command as last time */
+    bool has_left; /* it has halted before */
     bool is_dropped;
     struct script_run run;
     struct script_chance chance; /* while it stands */
@@ -57,6 +58,8 @@ bool halt_may(const struct script_run *run);
 void halt_here(struct script_run *run, bool is_again);
 /* Has the script halted? */
 bool halt_stands(const struct script_run *run);
+/* Has it ever? */
+bool halt_has_left(const struct script_run *run);
 /* The call ends, and the script goes on later. */
 void halt_leave(struct script_run *run);
 /* Does this stack belong to a run, so that the script must not see it as a coroutine? */
@@ -66,6 +69,7 @@ bool halt_is_stack(lua_State *lua);
 
 /* Runs the script of the call's attempt, which has halted, until it ends or halts again. */
 void halt_go_on(struct call *call);
+/* NULL: EXEC has halted between two commands. */
 bool halt_may_go_on(const struct halt *halt);
 /* NULL is allowed. */
 void halt_drop(struct halt *halt);

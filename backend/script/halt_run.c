@@ -4,10 +4,7 @@
 #include "backend/script/halt.h"
 
 #include "backend/session/attempt.h"
-#include "shared/check.h"
 #include "shared/fiber.h"
-
-#include <stdlib.h>
 
 void halt_leave(struct script_run *run)
 {
@@ -15,12 +12,9 @@ void halt_leave(struct script_run *run)
     struct call *call = run->call;
     halt->chance = run->vm->scripts->chance;
     halt->cjson = *run->vm->cjson;
-    if (!call->aside)
-        call->aside = calloc(1, sizeof *call->aside);
-    CHECK(call->aside);
+    halt->has_left = true;
+    attempt_halt(call, halt->is_again);
     call->aside->halt = halt;
-    call->aside->is_again = halt->is_again;
-    call->has_halted = true;
 }
 
 static int take_global(lua_State *lua, const struct script_vm *vm, const char *name)

@@ -165,7 +165,9 @@ static void undo_run(struct script_run *run)
 {
     struct call *call = run->call;
     push_messages_roll_back(call->partition->watchers.messages, run->messages);
-    if (call->aside)
+    if (halt_has_left(run) && call->in_exec)
+        call->aside->ended = run_end_text(run);
+    else if (halt_has_left(run))
         attempt_forget_effects(call);
     log_event(LOG_WARN, "script_ended", "name=%s ms=%llu wrote=%s reason=\"%s\"", run->name,
               (unsigned long long)((clock_mono_us() - run->started_us) / 1000),
@@ -231,7 +233,8 @@ static void run_part(const struct run_start *start)
 void run_go_on(struct script_run *run)
 {
     begin_part(run);
-    attempt_go_on(run->call);
+    if (!run->call->in_exec)
+        attempt_go_on(run->call);
     run_part(&(struct run_start){.run = run});
 }
 

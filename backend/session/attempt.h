@@ -8,7 +8,8 @@
  *                  └─ attempt_group ► EXEC or a script: commands with savepoints ─┼─► attempt_keep
  *                                                                                 └─► attempt_undo
  *
- * A script over shards that waits for a key (halt.h) sets its attempt aside, so that other commands run:
+ * A script over shards that waits for a key (halt.h) sets its attempt aside, so that other commands run. So does an EXEC, where it calls such
+ * a script, or before a command that waits; the commands that it has run stay done:
  *
  *   attempt_begin, attempt_group ─► commands ─► attempt_leave ─► others ─► attempt_enter, attempt_go_on ─► commands ─► attempt_join
  *
@@ -27,9 +28,11 @@
 #include "backend/session/command_stats.h"
 #include "backend/session/push_message.h"
 #include "backend/storage/overlay.h"
+#include "shared/out.h"
 
 struct call;
 struct halt;
+struct queued;
 struct view;
 
 enum { ATTEMPT_COUNTS = 7 };
@@ -42,9 +45,13 @@ struct attempt {
     uint64_t counts[ATTEMPT_COUNTS]; /* of metrics */
 };
 
-/* An attempt of a script over shards that waits. What it has written is in its view. */
+/* An attempt of a script or an EXEC over shards that waits. What it has written is in its view. */
 struct attempt_aside {
-    struct halt *halt; /* the script */
+    struct halt *halt;       /* the script; NULL: EXEC waits between two commands */
+    const struct queued *at; /* the command of EXEC that goes on; NULL: none has waited */
+    struct out reply;        /* of EXEC, so far */
+    const char *
+        ended; /* a script of EXEC that had waited was ended, for this reason, and so is EXEC; NULL: none */
     struct push_messages messages;
     struct stats_aside stats;
     struct space_sums sums;
@@ -57,7 +64,7 @@ struct attempt_aside {
     uint64_t ran_us;   /* so far, without waits */
     uint64_t cpu_us;   /* likewise, of the thread */
     int64_t written;   /* bytes */
-    uint8_t db;        /* of the script */
+    uint8_t db;        /* at the moment of the wait */
     bool is_again;     /* it waits for the same command as last time */
 };
 
@@ -88,20 +95,22 @@ void attempt_add_counts(const struct partition *partition, const uint64_t counts
 /* Nothing has happened: the command will run again, or is refused. Its reply is dropped too. */
 void attempt_undo(const struct attempt *attempt, const struct call *call);
 
-/* ---- of a script over shards that waits ---- */
+/* ---- of a script or an EXEC over shards that waits ---- */
 
-/* The script has halted: *aside gets all that its attempt has done so far, and nothing of that is seen any more. */
+/* The call halts: it ends now, and goes on later. */
+void attempt_halt(struct call *call, bool is_again);
+/* The call has halted: *aside gets all that its attempt has done so far, and nothing of that is seen any more. */
 void attempt_leave(const struct attempt *attempt, struct call *call, struct attempt_aside *aside);
 /* Can the attempt go on? Not if the databases were swapped, or the script's Lua state was freed. */
 bool attempt_may_enter(const struct call *call, const struct attempt_aside *aside);
 /* Instead of attempt_begin and attempt_group: the attempt goes on in its view. */
 void attempt_enter(struct attempt *attempt, struct call *call, struct attempt_aside *aside,
                    struct view *view);
-/* The handler has begun, and the script is about to go on. */
+/* The handler has begun, and is about to go on. */
 void attempt_go_on(struct call *call);
-/* The script has ended well: what it did before its waits is followed by the rest. */
+/* The call has ended well: what it did before its waits is followed by the rest. */
 void attempt_join(const struct attempt *attempt, struct call *call);
-/* The script was ended: drops what it did before its waits. */
+/* The call is ended: drops what it did before its waits. */
 void attempt_forget_effects(struct call *call);
 /* NULL is allowed. */
 void attempt_aside_free(struct attempt_aside *aside, const struct partition *partition);

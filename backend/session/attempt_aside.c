@@ -1,12 +1,12 @@
 /*
- * attempt_aside.c - an attempt of a script over shards that waits for a key is set aside, and goes on later (attempt.h).
+ * attempt_aside.c - an attempt of a script or an EXEC over shards that waits for a key is set aside, and goes on later (attempt.h).
  */
 #include "backend/context/call.h"
 #include "backend/context/stats.h"
 #include "backend/session/attempt.h"
 #include "backend/session/session.h"
+#include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/out.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,17 @@
 static uint64_t later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+void attempt_halt(struct call *call, bool is_again)
+{
+    if (!call->aside) {
+        call->aside = calloc(1, sizeof *call->aside);
+        CHECK(call->aside);
+        out_init(&call->aside->reply);
+    }
+    call->aside->is_again = is_again;
+    call->has_halted = true;
 }
 
 /* What it has used, since the handler began. */
@@ -115,6 +126,7 @@ void attempt_aside_free(struct attempt_aside *aside, const struct partition *par
         return;
     partition->running.script_hooks->drop_halt(aside->halt);
     push_messages_clear(&aside->messages);
+    out_clear(&aside->reply);
     command_stats_forget(&aside->stats);
     free(aside->sums.items);
     free(aside);

@@ -8,7 +8,7 @@ import threading
 
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal, sized, wait_for
-from support.resp import Connection, ReplyError
+from support.resp import Connection, ReplyError, value
 
 suite = Suite(__doc__)
 
@@ -213,6 +213,113 @@ def _(run):
                 if name not in OWN_REPLIES:
                     check_equal(reply, reply_of(redis, *words), name)
         check_equal(far.get('DBSIZE'), near.get('DBSIZE'))
+
+
+# What the queue of an EXEC has besides scripts. KEY is a prefix that makes its keys new.
+INCREMENTS = with_keys("local n = 0 for i = 1, 9 do n = n + redis.call('INCR', key(i)) end return n")
+QUEUES = {
+    'a script': [('EVAL', INCREMENTS, 0, 'KEY')],
+    'scripts one after the other': [('EVAL', INCREMENTS, 0, 'KEY')] * 3,
+    'commands around a script': [('SET', 'KEY:a', 'x'), ('EVAL', INCREMENTS, 0, 'KEY'), ('APPEND', 'KEY:a', 'y'), ('GET', 'KEY:a'),
+                                 ('INCR', 'KEY:a'), ('EVAL', INCREMENTS, 0, 'KEY'), ('GET', 'KEY:b')],
+    'a script that fails': [('SET', 'KEY:a', 'x'), ('EVAL', with_keys("for i = 1, 9 do redis.call('SET', key(i), 'x') end "
+                                                                      "return redis.call('INCR', key(9))"), 0, 'KEY'),
+                            ('EVAL', with_keys("return redis.call('GET', key(9))"), 0, 'KEY'), ('GET', 'KEY:a')],
+    'a script that catches': [('EVAL', with_keys("local r = {} for i = 1, 9 do local good, err = pcall(redis.call, 'INCRBY', key(i), i % 2 == 0 "
+                                                 "and 'x' or 1) r[i] = tostring(err) end return r"), 0, 'KEY'), ('SET', 'KEY:b', 1)],
+    'databases': [('SELECT', 1), ('SET', 'KEY:a', 1), ('EVAL', with_keys("for i = 1, 9 do redis.call('SELECT', i) redis.call('SET', key(i), i) "
+                                                                         "end return 1"), 0, 'KEY'), ('GET', 'KEY:a'), ('SELECT', 0),
+                  ('EVAL', INCREMENTS, 0, 'KEY'), ('GET', 'KEY:a')],
+    'patterns of SORT': [('RPUSH', 'KEY:l', 3, 1, 2), ('MSET', 'KEY:w1', 5, 'KEY:w2', 4, 'KEY:w3', 6), ('EVAL', INCREMENTS, 0, 'KEY'),
+                         ('SORT', 'KEY:l', 'BY', 'KEY:w*', 'GET', 'KEY:w*', 'GET', '#')],
+    'keys that a script has made': [('EVAL', with_keys("for i = 1, 9 do redis.call('SET', ARGV[1] .. ':' .. i, i) end return 1"), 0, 'KEY'),
+                                    ('MGET', *('KEY:%d' % i for i in range(1, 10))), ('DEL', *('KEY:%d' % i for i in range(1, 10)))],
+    'times': [('EVAL', with_keys("for i = 1, 9 do redis.call('SET', key(i), i, 'EX', 100) end return redis.call('TTL', key(9))"), 0, 'KEY'),
+              ('SET', 'KEY:a', 1, 'EX', 100), ('TTL', 'KEY:a')],
+}
+
+
+@suite.case('EXEC waits where it is for keys that nothing foretold, and replies the same on one shard and on three')
+def _(run):
+    def replies(client, queue, key):
+        check_equal(client.get('MULTI'), b'OK')
+        for words in queue:
+            check_equal(client.get(*(word.replace('KEY', key) if isinstance(word, str) else word for word in words)), b'QUEUED')
+        found = client.get('EXEC')
+        client.get('SELECT', 0)
+        return [str(reply) if isinstance(reply, ReplyError) else reply for reply in found]
+
+    with shards(1) as one, shards(3) as three, Oracle() as oracle, one.connect() as near, three.connect() as far, \
+            Connection(oracle.address) as redis:
+        for name, queue in QUEUES.items():
+            for turn in range(3):
+                key = '%s %d' % (name, turn)
+                reply = replies(near, queue, key)
+                check_equal(replies(far, queue, key), reply, name)
+                check_equal(reply, replies(redis, queue, key), name)
+        check_equal(far.get('DBSIZE'), near.get('DBSIZE'))
+
+
+@suite.case('EXEC runs each of its scripts and commands once, however many keys nothing foretold')
+def _(run):
+    with shards(3) as cluster, cluster.connect() as client, cluster.connect() as listener:
+        count = sized(1000, long=10000)
+        listener.get('SUBSCRIBE', 'news')
+        check_equal(client.get('MULTI'), b'OK')
+        for number in range(3):
+            client.get('EVAL', NAMES + "redis.log(redis.LOG_WARNING, 'begins') redis.call('PUBLISH', 'news', ARGV[2]) "
+                       "for i = 1, ARGV[1] do redis.call('INCR', name(i .. ARGV[2])) end return 1", 0, count, number)
+            client.get('INCR', 'own')
+        check_equal(client.get('EXEC'), [1, 1, 1, 2, 1, 3])
+        wait_for(lambda: script_lines(cluster, b'begins'), 'the line of a script')
+        # in the attempt up to the first key of another shard each, and once from the beginning to the end
+        lines = script_lines(cluster, b'begins')
+        check(lines <= 6, 'scripts began %d times' % lines)
+        check_equal(calls_of(cluster, b'incr'), 3 * count + 3)
+        check_equal(calls_of(cluster, b'eval'), 3)
+        check_equal([value(listener.read()) for number in range(3)], [[b'message', b'news', b'%d' % number] for number in range(3)])
+        check_equal(client.get('DBSIZE'), 3 * count + 1)
+
+
+@suite.case('EXEC that waits in a script does nothing if a watched key is changed meanwhile')
+def _(run):
+    script = NAMES + "local n = 0 for i = 1, 300 do n = n + redis.call('INCR', name(i)) end return n"
+    with shards(3) as cluster, cluster.connect() as client, cluster.connect() as other:
+        for turn in range(sized(30, long=300)):
+            before = client.get('EVAL', "return redis.call('GET', redis.sha1hex('1')) or 0", 0)
+            client.get('WATCH', 'watched')
+            client.get('MULTI')
+            client.get('EVAL', script, 0)
+            client.send('EXEC')
+            other.get('INCR', 'watched')
+            reply = value(client.read())
+            after = client.get('EVAL', "return redis.call('GET', redis.sha1hex('1')) or 0", 0)
+            check_equal(int(after), int(before) + (reply is not None))
+            check(reply is None or reply == [300 * int(after)], 'a sum of another moment: %s' % reply)
+
+
+@suite.case('a script that is ended after it has waited ends its EXEC: nothing is done, no message is sent')
+def _(run):
+    script = NAMES + "for i = 1, 30 do redis.call('INCR', name(i)) end redis.call('PUBLISH', 'news', 'never') while true do end"
+    with shards(3) as cluster, cluster.connect() as client, cluster.connect() as listener:
+        listener.get('SUBSCRIBE', 'news')
+        client.get('CONFIG', 'SET', 'command-time-limit', '200ms')
+        for turn in range(3):
+            client.get('MULTI')
+            client.get('SELECT', 1)
+            client.get('SET', 'own', turn)
+            client.get('EVAL', script, 0)
+            client.get('SET', 'behind', turn)
+            reply = client.get('EXEC')
+            check(isinstance(reply, ReplyError) and 'command-time-limit' in str(reply), 'not ended: %r' % (reply,))
+            check_equal(client.get('GET', 'own'), None) # in the database 0 again
+            check_equal(client.get('DBSIZE'), 0)
+            client.get('SELECT', 1)
+            check_equal(client.get('DBSIZE'), 0)
+            client.get('SELECT', 0)
+        client.get('CONFIG', 'SET', 'command-time-limit', '1m')
+        check_equal(client.get('PUBLISH', 'news', 'last'), 1)
+        check_equal(value(listener.read()), [b'message', b'news', b'last'])
 
 
 @suite.case('functions wait in the middle of their code as scripts do')

@@ -53,17 +53,6 @@ static void enter(struct sim_teller *teller)
     request(teller, "RPUSH %s %u", bank->ledgers[deal->to].key, deal->number);
 }
 
-static void send_exec(struct sim_teller *teller)
-{
-    const struct sim_deal *deal = teller->deal;
-    const struct sim_bank *bank = teller->bank;
-    request(teller, "MULTI");
-    request(teller, "DECRBY %s %" PRId64, bank->ledgers[deal->from].account, deal->amount);
-    request(teller, "INCRBY %s %" PRId64, bank->ledgers[deal->to].account, deal->amount);
-    enter(teller);
-    end_exec(teller);
-}
-
 static void send_declared(struct sim_teller *teller)
 {
     const struct sim_deal *deal = teller->deal;
@@ -79,7 +68,7 @@ static void send_declared(struct sim_teller *teller)
 
 /* The script declares no key, so it halts for each that is at another shard (halt.h). Between reading and writing the accounts it
  * must not lose what others write. */
-static void send_undeclared(struct sim_teller *teller)
+static void request_undeclared(struct sim_teller *teller, const char *before)
 {
     const struct sim_deal *deal = teller->deal;
     const struct sim_ledger *from = &teller->bank->ledgers[deal->from];
@@ -89,8 +78,40 @@ static void send_undeclared(struct sim_teller *teller)
             "local b = redis.call('GET', '%s') redis.call('SET', '%s', a - ARGV[1]) "
             "redis.call('RPUSH', '%s', ARGV[2]) return redis.call('SET', '%s', b + ARGV[1])\" "
             "0 %" PRId64 " %u",
-            prefix(teller), from->account, from->key, to->account, from->account, to->key,
-            to->account, deal->amount, deal->number);
+            before, from->account, from->key, to->account, from->account, to->key, to->account,
+            deal->amount, deal->number);
+}
+
+static void send_undeclared(struct sim_teller *teller)
+{
+    request_undeclared(teller, prefix(teller));
+}
+
+/* EXEC halts in its script, between commands that must be done once. */
+static void send_halting_exec(struct sim_teller *teller)
+{
+    const struct sim_deal *deal = teller->deal;
+    const char *account = teller->bank->ledgers[deal->from].account;
+    request(teller, "MULTI");
+    request(teller, "DECRBY %s 7", account);
+    request_undeclared(teller, "");
+    request(teller, "INCRBY %s 7", account);
+    end_exec(teller);
+}
+
+static void send_exec(struct sim_teller *teller)
+{
+    const struct sim_deal *deal = teller->deal;
+    const struct sim_bank *bank = teller->bank;
+    if (deal->number % 3 == 0) {
+        send_halting_exec(teller);
+        return;
+    }
+    request(teller, "MULTI");
+    request(teller, "DECRBY %s %" PRId64, bank->ledgers[deal->from].account, deal->amount);
+    request(teller, "INCRBY %s %" PRId64, bank->ledgers[deal->to].account, deal->amount);
+    enter(teller);
+    end_exec(teller);
 }
 
 /* As send_undeclared, but the script halts inside a function in C. */
