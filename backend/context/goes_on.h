@@ -49,3 +49,14 @@ static inline bool call_may_write_more(struct call *call)
     const struct overlay_written *written = call->partition->running.written;
     return written->bytes <= written->max || budget_look_at_writes(call);
 }
+
+/* Nearly always: counts the work, within a slice, of a call that has written little. False: nothing was counted; ask the two above. */
+static inline bool call_does_little(struct call *call, size_t work)
+{
+    struct partition_running *running = &call->partition->running;
+    if (running->budget.work + work >= BUDGET_WORK_SLICE || out_is_over(call->reply.out) ||
+        running->written->bytes > running->written->max)
+        return false;
+    running->budget.work += (uint32_t)work;
+    return true;
+}

@@ -42,7 +42,8 @@ static int row_get_hashed(struct call *call, const struct entry *entry, enum cf 
     if (slice.pin)
         pin_value(call->partition, &slice);
     *value = slice_bytes(&slice);
-    call_count_work(call, value->len / BUDGET_BYTES);
+    if (value->len >= BUDGET_ROW * BUDGET_BYTES) /* less is part of BUDGET_ROW */
+        call_count_work(call, value->len / BUDGET_BYTES);
     return OK;
 }
 

@@ -65,15 +65,21 @@ static struct bytes sub_key_in(struct call *call, struct entry *entry, struct by
     return (struct bytes){room, prefix.len + sub.len};
 }
 
-/* False: the call will be rolled back. Handlers may have changed caches as if the row were put. The fragments of a string are one value,
- * which may be longer than batch-limit. */
-static bool may_put_row(struct call *call, const struct entry *entry, size_t bytes)
+/* The call has written much or worked for long. The fragments of a string are one value, which may be longer than batch-limit. */
+static bool may_put_much(struct call *call, const struct entry *entry, size_t work)
 {
-    bool may = (entry->meta.type == TYPE_BITMAP || call_may_write_more(call)) &&
-               call_goes_on(call, BUDGET_ROW + bytes / BUDGET_BYTES);
+    bool may =
+        (entry->meta.type == TYPE_BITMAP || call_may_write_more(call)) && call_goes_on(call, work);
     if (!may)
         overlay_stamp_all(call->partition->overlay);
     return may;
+}
+
+/* False: the call will be rolled back. Handlers may have changed caches as if the row were put. */
+static inline bool may_put_row(struct call *call, const struct entry *entry, size_t bytes)
+{
+    size_t work = BUDGET_ROW + bytes / BUDGET_BYTES;
+    return call_does_little(call, work) || may_put_much(call, entry, work);
 }
 
 void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,

@@ -151,6 +151,23 @@ def _(run):
             check_equal(client.get('LCS', 'a', 'b', 'LEN'), 2, 'a small table')
 
 
+@suite.case('an EXEC or script holds the memory of one command at a time, however many it has')
+def _(run):
+    with partition(**{'command-memory': SMALL}) as cluster:
+        with cluster.partition(0) as client:
+            length, got = 0, 0
+            while got != OVER_SMALL:  # the longest strings whose table fits
+                length += 50
+                client.get('MSET', 'a', 'ab' * length, 'b', 'ba' * length)
+                got = text(client.get('LCS', 'a', 'b', 'LEN'))
+            half = length - 50
+            client.get('MSET', 'a', 'ab' * half, 'b', 'ba' * half)
+            client.pipeline([('MULTI',)] + [('LCS', 'a', 'b', 'LEN')] * 10)
+            check_equal(client.get('EXEC'), [2 * half - 1] * 10)
+            script = "local got for _ = 1, 10 do got = redis.call('LCS', KEYS[1], KEYS[2], 'LEN') end return got"
+            check_equal(client.get('EVAL', script, 2, 'a', 'b'), 2 * half - 1)
+
+
 @suite.case('what a command tells other clients counts as its memory: with a tracking client a long DEL is refused whole')
 def _(run):
     keys = ['%0200d' % i for i in range(20000)]
