@@ -13,7 +13,11 @@
 #include "shared/clock.h"
 #include "shared/log.h"
 
-enum { POLL_US = 1000, STOP_GRACE_MS = 1000 };
+enum {
+    POLL_US = 1000,
+    STOP_GRACE_MS = 1000,
+    SHORT_US = 1000 /* so long a run is not measured: the thread's CPU time is a system call */
+};
 
 bool run_is_over(lua_State *lua)
 {
@@ -53,12 +57,13 @@ int run_break(lua_State *lua)
 static enum script_end end_due(const struct script_run *run, uint64_t now_us)
 {
     uint64_t grace_us = run->started_us + STOP_GRACE_MS * 1000ull;
-    if (budget_is_late(&run->call->partition->running.budget, now_us))
+    const struct call_budget *budget = &run->call->partition->running.budget;
+    if (budget->is_measured && budget_is_late(budget, now_us))
         return SCRIPT_OVER_LIMIT;
     if ((now_us >= run->slow_us || now_us >= grace_us) &&
         process_is_stopping(run->call->partition->process))
         return SCRIPT_STOPPED;
-    return budget_ends_call(&run->call->partition->running.budget) ? SCRIPT_OVER : SCRIPT_GOES_ON;
+    return budget_ends_call(budget) ? SCRIPT_OVER : SCRIPT_GOES_ON;
 }
 
 /* The script has exceeded busy-reply-threshold: serves other sessions, one of which may end the script. */
@@ -81,7 +86,8 @@ static void handle_slow(struct script_run *run, uint64_t now_us)
 static void check_run(lua_State *lua, struct script_run *run)
 {
     uint64_t now_us = clock_mono_us();
-    budget_measure(&run->call->partition->running.budget);
+    if (now_us >= run->started_us + SHORT_US)
+        budget_measure(&run->call->partition->running.budget);
     if (run->end == SCRIPT_GOES_ON)
         run->end = (uint8_t)end_due(run, now_us);
     if (run->end == SCRIPT_GOES_ON && now_us >= run->slow_us && now_us >= run->polled_us + POLL_US)
