@@ -1,6 +1,7 @@
 #include "shared/slot_ranges.h"
 
 #include "shared/number.h"
+#include "shared/out.h"
 
 #include <string.h>
 
@@ -47,4 +48,20 @@ bool slot_ranges_read(struct bytes text, bool is_in[SLOT_COUNT])
 {
     memset(is_in, 0, SLOT_COUNT * sizeof is_in[0]);
     return text.len && slot_ranges_each(text, note_range, is_in);
+}
+
+void slot_ranges_write(const bool is_in[SLOT_COUNT], char between, struct out *out)
+{
+    bool is_first = true;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        unsigned first = slot;
+        if (!is_in[slot])
+            continue;
+        while (slot + 1 < SLOT_COUNT && is_in[slot + 1])
+            slot++;
+        if (!is_first)
+            out_write(out, &between, 1);
+        is_first = false;
+        out_printf(out, "%u-%u", first, slot);
+    }
 }

@@ -1,9 +1,11 @@
 /*
  * changes.c - SCREE CHANGES at a partition: which keys have changed here. A proxy asks all shards (proxy/local/local_changes.c).
  *
- *   READ position|$ [options]   from there on: [position, events, lag in ms]; from now on: no events
- *   TOKEN                       the position of now
+ *   READ position|$ [options]   from there on: [position, events, lag in ms, slots]; from now on: no events
+ *   TOKEN                       [the position of now, slots, their ranges]
  *   INFO                        what can be read
+ *
+ *   slots   16384.00000000ab12cd34: how many the shard owns, and a sum of hashes (slot_table.h); 0.…: some have come or gone while the page was read
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -11,9 +13,11 @@
 #include "backend/feed/feed.h"
 #include "backend/keyspace/space.h"
 #include "backend/session/session.h"
+#include "backend/slots/slot_table.h"
 #include "backend/storage/storage.h"
 #include "shared/acl/acl.h"
 #include "shared/changes_options.h"
+#include "shared/slot_ranges.h"
 #include "shared/table.h"
 
 #include <inttypes.h>
@@ -94,6 +98,37 @@ static void reply_position(struct reply *reply, const struct feed_position *posi
     reply_bulk(reply, feed_position_write(position, text));
 }
 
+static void reply_slot_sum(struct call *call, bool is_known)
+{
+    struct slot_sum owned = slot_table_sum(call->partition->shards.slots);
+    char text[40];
+    (void)snprintf(text, sizeof text, "%" PRIu32 ".%016" PRIx64, is_known ? owned.count : 0,
+                   is_known ? owned.sum : 0);
+    reply_bulk_text(&call->reply, text);
+}
+
+/* The slots that the shard owns. */
+static void reply_owned_ranges(struct call *call)
+{
+    bool *is_owned = arena_alloc(call->arena, SLOT_COUNT * sizeof *is_owned);
+    struct out text;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        is_owned[slot] = slot_table_owns(call->partition->shards.slots, (uint16_t)slot);
+    out_init(&text);
+    slot_ranges_write(is_owned, ',', &text);
+    reply_bulk_begin(&call->reply, (int64_t)text.bytes);
+    out_move(call->reply.out, &text);
+    reply_bulk_end(&call->reply);
+}
+
+static void reply_now(struct call *call, const struct feed_request *request)
+{
+    reply_array(&call->reply, 3);
+    reply_position(&call->reply, &feed_answer(request)->to);
+    reply_slot_sum(call, feed_has_same_slots(request));
+    reply_owned_ranges(call);
+}
+
 static void reply_changes_page(struct call *call, struct feed_request *request)
 {
     const struct feed_answer *answer = feed_answer(request);
@@ -101,23 +136,25 @@ static void reply_changes_page(struct call *call, struct feed_request *request)
     if (*answer->error) {
         call_error_text(call, answer->error);
     } else if (bytes_is(call->argv[2], "token")) {
-        reply_position(&call->reply, &answer->to);
+        reply_now(call, request);
     } else {
-        reply_array(&call->reply, 3);
+        reply_array(&call->reply, 4);
         reply_position(&call->reply, &answer->to);
         reply_array(&call->reply, page->count);
         out_move(call->reply.out, &page->events);
         reply_int(&call->reply, (int64_t)answer->lag_ms);
+        reply_slot_sum(call, feed_has_same_slots(request));
     }
 }
 
 /* Nothing has changed since. */
 static void reply_no_changes(struct call *call)
 {
-    reply_array(&call->reply, 3);
+    reply_array(&call->reply, 4);
     reply_bulk(&call->reply, call->argv[3]);
     reply_array(&call->reply, 0);
     reply_int(&call->reply, 0);
+    reply_slot_sum(call, true);
 }
 
 /* Begins to read a page, and waits for it. */

@@ -5,6 +5,7 @@
 #include "backend/context/partition.h"
 #include "backend/format/archive_frame.h"
 #include "backend/format/effects.h"
+#include "backend/slots/slot_table.h"
 #include "backend/storage/retry.h"
 #include "backend/storage/storage.h"
 #include "backend/wal/wal.h"
@@ -45,6 +46,7 @@ struct feed_request {
     uint64_t log_id;  /* of the partition */
     uint64_t term;    /* in which it was asked for */
     bool is_follower; /* another copy of the shard leads */
+    uint64_t slots;   /* changes of the slots' records until then */
     bool syncs;       /* commits are not synced one by one: the job syncs what it reads */
     struct feed_wish wish;
     struct feed_answer answer;
@@ -360,6 +362,7 @@ struct feed_request *feed_begin(struct feed *feed, uint64_t session, uint64_t ar
     request->log_id = partition->batch.log_id;
     request->term = partition->copies.term;
     request->is_follower = partition->copies.is_closed;
+    request->slots = slot_table_sum(partition->shards.slots).changes;
     request->syncs = partition->snapshot->config.durability != DURABILITY_ALWAYS;
     request->wish = *wish;
     request->page.count_max = wish->count;
@@ -382,6 +385,11 @@ struct list *feed_waits(struct feed_request *request)
 bool feed_is_done(const struct feed_request *request)
 {
     return request->is_done;
+}
+
+bool feed_has_same_slots(const struct feed_request *request)
+{
+    return request->slots == slot_table_sum(request->feed->partition->shards.slots).changes;
 }
 
 const struct feed_answer *feed_answer(const struct feed_request *request)

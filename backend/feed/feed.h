@@ -45,6 +45,9 @@ struct feed_request *feed_begin(struct feed *feed, uint64_t session, uint64_t ar
 struct list *feed_waits(struct feed_request *request);
 bool feed_is_done(const struct feed_request *request);
 
+/* Have no slots come or gone since the page was asked for? */
+bool feed_has_same_slots(const struct feed_request *request);
+
 struct feed_answer {
     struct feed_position to; /* to go on from */
     uint64_t lag_ms;         /* age of the first batch that was not read; 0: there is none */

@@ -13,6 +13,7 @@ struct slot_table {
     uint8_t states[SLOT_COUNT]; /* enum slot_state, beside the records: read by every command */
     struct slot_record *records[SLOT_PAGES]; /* [SLOT_PAGE_SLOTS] each; NULL: all NONE */
     uint32_t counts[SLOT_STATES];
+    struct slot_sum owned;
     struct list changes; /* not durable, oldest first */
 };
 
@@ -47,12 +48,52 @@ uint32_t slot_table_count(const struct slot_table *table, enum slot_state state)
     return table->counts[state];
 }
 
+struct slot_sum slot_table_sum(const struct slot_table *table)
+{
+    return table->owned;
+}
+
+/* The numbers are compared with those of other processes, and of later versions. */
+static uint64_t hash_slot(unsigned slot, uint64_t epoch)
+{
+    uint64_t hash = epoch * SLOT_COUNT + slot + 0x9e3779b97f4a7c15;
+    hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
+    hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;
+    return hash ^ hash >> 31;
+}
+
+static bool counts_as_owned(uint8_t state)
+{
+    return state == SLOT_OWNED || state == SLOT_EXPORTING || state == SLOT_FROZEN;
+}
+
+bool slot_table_owns(const struct slot_table *table, uint16_t slot)
+{
+    return counts_as_owned(table->states[slot]);
+}
+
+/* A slot that is owned gets another record, or gets one. */
+static void add_to_owned(struct slot_sum *owned, uint16_t slot, const struct slot_record *before,
+                         const struct slot_record *after)
+{
+    if (counts_as_owned(before->state)) {
+        owned->count--;
+        owned->sum -= hash_slot(slot, before->epoch);
+    }
+    if (counts_as_owned(after->state)) {
+        owned->count++;
+        owned->sum += hash_slot(slot, after->epoch);
+    }
+    owned->changes++;
+}
+
 static void set_record(struct slot_table *table, uint16_t slot, const struct slot_record *record)
 {
     struct slot_record **records = &table->records[slot / SLOT_PAGE_SLOTS];
     if (!*records)
         *records = calloc(SLOT_PAGE_SLOTS, sizeof **records);
     CHECK(*records);
+    add_to_owned(&table->owned, slot, &(*records)[slot % SLOT_PAGE_SLOTS], record);
     (*records)[slot % SLOT_PAGE_SLOTS] = *record;
     table->counts[table->states[slot]]--;
     table->counts[record->state]++;
@@ -67,6 +108,7 @@ static void clear_records(struct slot_table *table)
     }
     memset(table->states, SLOT_NONE, sizeof table->states);
     memset(table->counts, 0, sizeof table->counts);
+    table->owned = (struct slot_sum){.changes = table->owned.changes + 1};
     table->counts[SLOT_NONE] = SLOT_COUNT;
 }
 

@@ -32,6 +32,15 @@ uint8_t slot_table_state(const struct slot_table *table, uint16_t slot);
 const struct slot_record *slot_table_get(const struct slot_table *table, uint16_t slot);
 /* Number of slots in the state. */
 uint32_t slot_table_count(const struct slot_table *table, enum slot_state state);
+/* Do the slot's commands run here? */
+bool slot_table_owns(const struct slot_table *table, uint16_t slot);
+/* Which slots are owned, and since which change of their owners, as numbers that add up over all shards. */
+struct slot_sum {
+    uint32_t count;   /* of slots; all shards together have SLOT_COUNT, unless one is on its way */
+    uint64_t sum;     /* of a hash of each slot and its epoch */
+    uint64_t changes; /* of records since the start: if it is equal, none has changed */
+};
+struct slot_sum slot_table_sum(const struct slot_table *table);
 
 /* Gives slots first .. last the record. To be called between commands. False: nothing was changed, because writes fail
  * now, or the epoch is lower than that of one of these slots; on_end is not called. on_end may be NULL. */

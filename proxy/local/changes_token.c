@@ -2,10 +2,15 @@
 
 #include "shared/number.h"
 #include "shared/out.h"
+#include "shared/slot_ranges.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { SUM_DIGITS = 16 };
 
 static const char version[] = "1";
 
@@ -32,6 +37,34 @@ bool changes_part_set(struct changes_part *part, struct bytes position)
     return true;
 }
 
+/* Ascending ranges, which a text of any length cannot repeat. */
+struct copied_slots {
+    bool *is_in;
+    unsigned next; /* the least slot that may follow */
+    bool is_good;
+};
+
+/* slot_range_fn */
+static void note_listed(void *owner, uint16_t first, uint16_t last)
+{
+    struct copied_slots *slots = owner;
+    slots->is_good = slots->is_good && first >= slots->next;
+    for (unsigned slot = first; slots->is_good && slot <= last; slot++)
+        slots->is_in[slot] = true;
+    slots->next = last + 1U;
+}
+
+/* Ranges with a plus between them. */
+static bool read_copied_slots(struct bytes text, struct changes_copy *copy)
+{
+    struct copied_slots slots = {.is_in = copy->is_in, .is_good = true};
+    copy->is_part = text.len > 0;
+    while (text.len && slots.is_good)
+        slots.is_good =
+            slot_ranges_each(cut_before(&text, '+'), note_listed, &slots) && slots.is_good;
+    return slots.is_good;
+}
+
 static bool read_copy(struct bytes text, struct changes_copy *copy)
 {
     int64_t numbers[3];
@@ -42,7 +75,31 @@ static bool read_copy(struct bytes text, struct changes_copy *copy)
                                   .database = (uint8_t)numbers[0],
                                   .cursor = (uint64_t)numbers[1],
                                   .filter = (uint64_t)numbers[2]};
-    return numbers[0] <= UINT8_MAX;
+    return numbers[0] <= UINT8_MAX && read_copied_slots(text, copy);
+}
+
+static bool read_sum(struct bytes text, uint64_t *sum)
+{
+    char digits[SUM_DIGITS + 1] = "", *end;
+    if (text.len != SUM_DIGITS || !isxdigit((unsigned char)text.data[0]))
+        return false;
+    memcpy(digits, text.data, text.len);
+    *sum = strtoull(digits, &end, 16);
+    return !*end;
+}
+
+/* What stands beside the positions, by its first character. */
+static bool read_mark(struct bytes item, struct changes_token *token)
+{
+    struct bytes text = {item.data + 1, item.len - 1};
+    switch (item.data[0]) {
+    case '*':
+        return read_copy(text, &token->copy);
+    case '?':
+        return read_sum(text, &token->owners.seen);
+    default:
+        return read_sum(text, &token->owners.settled);
+    }
 }
 
 /* The part with this name; the search begins at *at, where it most often is. */
@@ -77,9 +134,8 @@ bool changes_token_read(struct bytes text, struct changes_token *token)
         return false;
     while (text.len) {
         struct bytes item = cut_before(&text, ',');
-        bool is_copy = item.len && item.data[0] == '*';
-        if (is_copy ? !read_copy((struct bytes){item.data + 1, item.len - 1}, &token->copy)
-                    : !read_token_part(item, token, &at))
+        bool is_mark = item.len && memchr("*?#", item.data[0], 3);
+        if (is_mark ? !read_mark(item, token) : !read_token_part(item, token, &at))
             return false;
     }
     return true;
@@ -92,6 +148,14 @@ void changes_token_write(const struct changes_token *token, struct out *out)
     for (uint32_t i = 0; i < token->count; i++)
         if (*token->parts[i].position)
             out_printf(out, ",%s=%s", token->parts[i].name, token->parts[i].position);
+    if (token->owners.seen)
+        out_printf(out, ",?%016" PRIx64, token->owners.seen);
+    if (token->owners.settled)
+        out_printf(out, ",#%016" PRIx64, token->owners.settled);
     if (copy->is_on)
         out_printf(out, ",*%u.%" PRIu64 ".%" PRIu64, copy->database, copy->cursor, copy->filter);
+    if (copy->is_on && copy->is_part) {
+        out_printf(out, ".");
+        slot_ranges_write(copy->is_in, '+', out);
+    }
 }

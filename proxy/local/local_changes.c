@@ -18,6 +18,7 @@
 #include "shared/acl/acl.h"
 #include "shared/check.h"
 #include "shared/net/loop.h"
+#include "shared/slot_ranges.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -87,16 +88,25 @@ void changes_reply_error(const struct shard_reply *answer, struct reply *reply)
 
 /* ---- the position of now ---- */
 
-/* The event that tells the client that all keys are listed again. */
-static void write_again(struct changes *changes, struct reply *reply)
+/* Takes [position, sum of its slots, ranges]. False: it is an error. */
+static bool take_now(struct changes *changes, const struct shard_reply *answer,
+                     struct changes_part *part)
 {
-    changes->count = 1;
-    reply_array(reply, 5);
-    reply_bulk_text(reply, "");
-    reply_int(reply, -1);
-    reply_bulk_text(reply, "again");
-    reply_bulk_text(reply, "");
-    reply_bulk(reply, changes->options.slots.len ? changes->options.slots : BYTES("0-16383"));
+    struct resp_value value[4];
+    size_t pos = 0;
+    for (int i = 0; i < 4; i++)
+        if (answer->is_failure || !resp_value_next(answer->frame, &pos, &value[i]) ||
+            value[i].type != (i ? '$' : '*'))
+            return false;
+    if (!changes_count_owned(changes, value[2].text))
+        return false;
+    if (*part->position)
+        return true;
+    bool is_in[SLOT_COUNT];
+    (void)slot_ranges_read(value[3].text, is_in); /* it may have none */
+    for (unsigned slot = 0; changes->loss.is_any && slot < SLOT_COUNT; slot++)
+        changes->loss.is_in[slot] |= is_in[slot];
+    return changes_part_set(part, value[1].text);
 }
 
 /* request_done_fn: the shards have told their positions. */
@@ -104,39 +114,30 @@ static void now_done(struct client *client, struct request *request, struct repl
 {
     struct changes *changes = changes_of(request);
     (void)client;
-    for (uint32_t i = 0; i < changes->token.count; i++) {
-        const struct shard_reply *answer = request_reply(request, i);
-        struct changes_part *part = &changes->token.parts[i];
-        struct resp_value value;
-        size_t pos = 0;
-        if (!resp_value_next(answer->frame, &pos, &value) || value.type != '$' ||
-            (!*part->position && !changes_part_set(part, value.text))) {
-            changes_reply_error(answer, reply);
+    for (uint32_t i = 0; i < changes->token.count; i++)
+        if (!take_now(changes, request_reply(request, i), &changes->token.parts[i])) {
+            changes_reply_error(request_reply(request, i), reply);
             return;
         }
+    if (changes->loss.is_any) {
+        changes_settle_loss(changes, reply);
+        return;
     }
-    if (changes->is_again)
-        write_again(changes, reply);
+    changes_note_owners(changes);
     changes_reply(changes, reply);
 }
 
-/* Sets the positions that are empty to that of now, and replies. */
-static void ask_now(struct request *request)
+void changes_ask_now(struct request *request)
 {
     static const struct bytes words[] = {{"SCREE", 5}, {"CHANGES", 7}, {"TOKEN", 5}};
     const struct fan_out how = {.shard = SHARDS_ALL, .lane = LANE_LONG, .argv = words, .argc = 3};
+    struct changes *changes = changes_of(request);
+    changes->owned = 0;
+    changes->owned_sum = 0;
     request_fan_out_with(request, &how, now_done);
 }
 
 /* ---- after a loss ---- */
-
-/* Changes were lost: all keys are listed again. */
-static void copy_again(struct changes *changes)
-{
-    changes->is_again = true;
-    changes_copy_begin(changes);
-    ask_now(changes->request);
-}
 
 static bool is_loss(const struct shard_reply *answer)
 {
@@ -152,9 +153,9 @@ static bool drop_lost_positions(struct changes *changes)
     for (uint32_t i = 0; changes->options.copies_lost && i < changes->token.count; i++)
         if (is_loss(request_reply(changes->request, i))) {
             changes->token.parts[i].position[0] = 0;
-            changes->has_lost = true;
+            changes->loss.is_any = true;
         }
-    return changes->has_lost;
+    return changes->loss.is_any;
 }
 
 /* ---- a round ---- */
@@ -198,7 +199,7 @@ static bool take_events(struct client *client, struct request *request,
     return true;
 }
 
-/* Adds a shard's reply: [position, events, lag]. False: it is an error. */
+/* Adds a shard's reply: [position, events, lag, sum of its slots]. False: it is an error. */
 static bool take_read(struct client *client, struct request *request, uint32_t shard,
                       struct reply *reply)
 {
@@ -215,10 +216,9 @@ static bool take_read(struct client *client, struct request *request, uint32_t s
         return false;
     if (value.count > changes->lag_ms)
         changes->lag_ms = value.count;
-    return true;
+    return resp_value_next(answer->frame, &pos, &value) && value.type == '$' &&
+           changes_count_owned(changes, value.text);
 }
-
-static void send_reads(struct request *request);
 
 /* timer_fn */
 static void round_is_due(void *owner)
@@ -245,7 +245,7 @@ static void next_round(struct client *client, struct request *request, struct re
     struct changes *changes = changes_of(request);
     (void)client;
     if (is_same_map(changes))
-        send_reads(request);
+        changes_send_reads(request);
     else
         changes_reply(changes, reply);
 }
@@ -280,15 +280,19 @@ static void round_ended(struct client *client, struct request *request, struct r
     struct changes *changes = changes_of(request);
     struct proxy_worker *worker = client->worker;
     if (drop_lost_positions(changes)) {
-        copy_again(changes);
+        changes_ask_now(request);
         return;
     }
     changes->lag_ms = 0;
+    changes->owned = 0;
+    changes->owned_sum = 0;
     for (uint32_t i = 0; i < changes->token.count; i++)
         if (!take_read(client, request, i, reply)) {
             changes_reply_error(request_reply(request, i), reply);
             return;
         }
+    if (!changes->lag_ms)
+        changes_note_owners(changes);
     if (changes->token.copy.is_on)
         changes_copy_step(client, request, reply);
     else if (changes->count || loop_mono_ms(worker->loop) >= changes->until_ms ||
@@ -333,7 +337,7 @@ static void send_read(struct request *request, uint32_t shard)
                         request->client->session.keyspace, words, count);
 }
 
-static void send_reads(struct request *request)
+void changes_send_reads(struct request *request)
 {
     bool is_handler = request->progress.is_running;
     uint32_t shards = changes_of(request)->token.count;
@@ -377,15 +381,11 @@ static void read_from_token(struct changes *changes, struct bytes token, struct 
                     "ERR keys are being copied with other filters: SLOTS, DB and MATCH must be "
                     "the same until the copy has ended");
     else if (!*changes->token.removed)
-        send_reads(changes->request);
-    else if (changes->options.copies_lost)
-        copy_again(changes);
-    else
-        reply_errorf(
-            reply,
-            "CHANGESLOST shard '%s' is not in the shard map any more: changes of keys that "
-            "it had may be missing",
-            changes->token.removed);
+        changes_send_reads(changes->request);
+    else {
+        changes->loss.is_any = true;
+        changes_ask_now(changes->request);
+    }
 }
 
 static void begin_read(struct client *client, struct request *request, struct reply *reply)
@@ -400,7 +400,7 @@ static void begin_read(struct client *client, struct request *request, struct re
     } else if (bytes_is(from, "$") || bytes_is(from, "0")) {
         if (bytes_is(from, "0"))
             changes_copy_begin(changes);
-        ask_now(request);
+        changes_ask_now(request);
     } else {
         read_from_token(changes, from, reply);
     }
@@ -429,7 +429,7 @@ void local_scree_changes(struct client *client, struct request *request, struct 
         begin_read(client, request, reply);
     } else if (bytes_is(what, "token") && argc == 3) {
         begin_changes(client, request)->is_token = true;
-        ask_now(request);
+        changes_ask_now(request);
     } else if (bytes_is(what, "info") && argc == 3) {
         request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), argc, info_is_here);
     } else {

@@ -3,6 +3,7 @@
  *
  *   local_changes.c        the calls of a client, and rounds of READ at all shards
  *   local_changes_copy.c   keys that exist, listed slot by slot (READ 0)
+ *   local_changes_lost.c   which slots are listed again after a loss
  *   changes_token.c        the token as text
  */
 #pragma once
@@ -10,6 +11,13 @@
 #include "proxy/local/changes_token.h"
 #include "proxy/local/local.h"
 #include "shared/changes_options.h"
+
+/* Shards whose changes were lost. */
+struct changes_loss {
+    bool is_any;
+    bool is_checked;        /* the owners of slots were compared once */
+    bool is_in[SLOT_COUNT]; /* slots of these shards */
+};
 
 /* One call. Events are collected in the reply. */
 struct changes {
@@ -19,9 +27,10 @@ struct changes {
     uint64_t until_ms; /* monotonic: end of BLOCK */
     uint32_t count;    /* events in the reply */
     int64_t lag_ms;    /* of the shard that is furthest behind */
-    bool has_lost;     /* positions that are empty are to be set to that of now */
-    bool is_again;     /* all keys are listed again, because changes were lost */
-    bool is_token;     /* the reply is a token only */
+    struct changes_loss loss;
+    uint32_t owned;     /* slots that the shards own, as this round says */
+    uint64_t owned_sum; /* of these slots (slot_table.h) */
+    bool is_token;      /* the reply is a token only */
     uint32_t copy_steps;
     unsigned copy_end; /* the last slot that was asked for */
     struct changes_token token;
@@ -36,8 +45,22 @@ void changes_reply(struct changes *changes, struct reply *reply);
 /* Replies the error of a shard, with the shard's name. */
 void changes_reply_error(const struct shard_reply *answer, struct reply *reply);
 
+/* Sets the positions that are empty to that of now, and replies. */
+void changes_ask_now(struct request *request);
+/* Reads from the positions of the token. */
+void changes_send_reads(struct request *request);
+
+/* Counts the slots that a shard says it owns. False: the text is none. */
+bool changes_count_owned(struct changes *changes, struct bytes text);
+/* A round has ended, with all events up to the end of all logs. */
+void changes_note_owners(struct changes *changes);
+/* Changes of shards were lost, and their positions are those of now: goes on, lists keys again, or replies an error. */
+void changes_settle_loss(struct changes *changes, struct reply *reply);
+
 /* Begins to list all keys. */
 void changes_copy_begin(struct changes *changes);
+/* Is the slot to be listed? */
+bool changes_copy_wants(const struct changes *changes, unsigned slot);
 /* A list of all keys goes on over several calls: has this call the filters with which the list began? */
 bool changes_copy_fits(const struct changes *changes);
 /* Lists some more keys, then replies. */

@@ -54,15 +54,21 @@ void changes_copy_begin(struct changes *changes)
     };
 }
 
+bool changes_copy_wants(const struct changes *changes, unsigned slot)
+{
+    const struct changes_options *options = &changes->options;
+    const struct changes_copy *copy = &changes->token.copy;
+    return (!options->slots.len || options->is_in[slot]) && (!copy->is_part || copy->is_in[slot]);
+}
+
 /* Moves the cursor to the next slot that is wanted. False: there is none in this database. */
 static bool find_wanted_slot(struct changes *changes)
 {
-    const struct changes_options *options = &changes->options;
     struct changes_copy *copy = &changes->token.copy;
     unsigned slot = cursor_slot(copy->cursor);
-    if (!options->slots.len || options->is_in[slot])
+    if (changes_copy_wants(changes, slot))
         return true;
-    while (slot < SLOT_COUNT && !options->is_in[slot])
+    while (slot < SLOT_COUNT && !changes_copy_wants(changes, slot))
         slot++;
     copy->cursor = slot < SLOT_COUNT ? cursor_at_slot((uint16_t)slot) : 0;
     return slot < SLOT_COUNT;
@@ -80,10 +86,9 @@ static void next_database(struct changes *changes)
 static unsigned end_of_wanted(const struct changes *changes, const struct shard_map *map,
                               unsigned slot)
 {
-    const struct changes_options *options = &changes->options;
     uint16_t shard = shard_map_find(map, (uint16_t)slot);
     while (slot + 1 < SLOT_COUNT && shard_map_find(map, (uint16_t)(slot + 1)) == shard &&
-           (!options->slots.len || options->is_in[slot + 1]))
+           changes_copy_wants(changes, slot + 1))
         slot++;
     return slot;
 }

@@ -338,6 +338,58 @@ def _(run):
             check_equal(read_all(client, token)[0], [(0, b'changed', b'new')])
 
 
+def lose_log(client, token, keys):
+    """Writes these keys until the log does not reach back to the token any more."""
+    for _ in range(1000):
+        if isinstance(client.get('SCREE', 'CHANGES', 'READ', token, 'COUNT', 1), ReplyError):
+            return
+        client.pipeline([['SET', key, b'v' * 20000] for key in keys for _ in range(10)])
+    check(False, 'the log is kept for ever')
+
+
+@suite.case('only the keys of the shard whose changes were lost are listed again; all, if slots have moved since')
+def _(run):
+    options = {'store': {'change-log': '1mb', 'wal-limit': '1mb', 'memtable': '1mb'}}
+    with Cluster(backends=2, partitions=1, linked=True, backend_options=options) as cluster, cluster.connect() as client:
+        here, there = [[key for key in (b'key:%d' % i for i in range(50)) if cluster.shard_of(key) == shard][:5] for shard in range(2)]
+        for key in here + there:
+            check_equal(client.get('SET', key, 1), b'OK')
+        token = changes(client, '$')[0]
+        for _ in range(2):
+            token = read_all(client, token)[1]  # twice at the end of all logs: now the owners of slots are known
+        lose_log(client, token, here)
+        check(error_of(client, 'READ', token).startswith("CHANGESLOST shard 'b0p0'"), 'the shard')
+        client.get('SET', there[0], 2)
+        for options, wanted, ranges in (((), here, b'0-8191'), (('SLOTS', '0-99,8192-16383'), [], b'0-99')):
+            events = read_all(client, token, 'LOST', 'copy', *options)[0]
+            check_equal([event for event in events if event[1] == b'again'], [(-1, b'again', b'', ranges)])
+            check_equal({event[2] for event in events if event[1] == b'changed'}, {*wanted, there[0]})
+        cluster.write_shards(['0-8190', '8191-16383'])
+        wait_settled(cluster)
+        events = read_all(client, token, 'LOST', 'copy')[0]
+        check_equal(events[0], (-1, b'again', b'', b'0-16383'))
+        check_equal({event[2] for event in events if event[1] == b'changed'}, {*here, *there})
+
+
+@suite.case('a shard that was removed is not missed by a reader that was at the end of its log, and of all others, since it had no slots')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True, backend_options=ON) as cluster, cluster.connect() as client:
+        token = changes(client, '$')[0]
+        client.get('SET', 'a', 1)
+        cluster.write_shards(['', '0-16383'])
+        wait_settled(cluster)
+        early = read_all(client, changes(client, '$')[0])[1]
+        for _ in range(2):
+            events, token = read_all(client, token)
+        parts = token.split(b',')
+        check(parts[1].startswith(b'b0p0=') and early.split(b',')[-1] == parts[-1], '%r %r' % (token, early))
+        gone = token.replace(b'b0p0=', b'gone=')
+        client.get('SET', 'b', 1)
+        check_equal(read_all(client, gone)[0], [(0, b'changed', b'b')])
+        text = error_of(client, 'READ', gone.replace(parts[-1], b'#0000000000000001'))
+        check(text.startswith("CHANGESLOST shard 'gone' is not in the shard map any more"), text)
+
+
 @suite.case('a data directory that was put back, or replaced, is CHANGESREWOUND')
 def _(run):
     with Cluster(backends=1, partitions=1, linked=True, backend_options=ON) as cluster:

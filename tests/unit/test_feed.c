@@ -252,14 +252,18 @@ static struct changes_token new_token(void)
 
 START_TEST(a_token_is_read_as_it_was_written)
 {
-    static const char text[] = "1,a=12.x,c=34,*3.9007199254740994.77";
+    static const char text[] = "1,a=12.x,c=34,?00000000000000ab,#fedcba9876543210,"
+                               "*3.9007199254740994.77.0-99+300-300";
     struct changes_token token = new_token();
     struct out out;
     ck_assert(changes_token_read(bytes_of(text), &token));
     ck_assert_str_eq(parts[0].position, "12.x");
     ck_assert_str_eq(parts[1].position, "");
     ck_assert_str_eq(parts[2].position, "34");
-    ck_assert(token.copy.is_on);
+    ck_assert(token.copy.is_on && token.copy.is_part);
+    ck_assert(token.copy.is_in[99] && !token.copy.is_in[100] && token.copy.is_in[300]);
+    ck_assert_uint_eq(token.owners.seen, 0xab);
+    ck_assert_uint_eq(token.owners.settled, 0xfedcba9876543210);
     out_init(&out);
     changes_token_write(&token, &out);
     ck_assert_uint_eq(out.bytes, strlen(text));
@@ -281,8 +285,22 @@ END_TEST
 
 START_TEST(what_is_no_token_is_refused)
 {
-    static const char *const texts[] = {"",        "1",      "2,a=1",     "1,a",        "1,=1",
-                                        "1,a=1,*", "1,*1.2", "1,*-1.2.3", "1,*999.2.3", "$"};
+    static const char *const texts[] = {"",
+                                        "1",
+                                        "2,a=1",
+                                        "1,a",
+                                        "1,=1",
+                                        "1,a=1,*",
+                                        "1,*1.2",
+                                        "1,*-1.2.3",
+                                        "1,*999.2.3",
+                                        "$",
+                                        "1,*1.2.3.x",
+                                        "1,*1.2.3.0-5+4-9",
+                                        "1,*1.2.3.5-4",
+                                        "1,#12",
+                                        "1,?000000000000000g",
+                                        "1,#-00000000000000a"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct changes_token token = new_token();
         ck_assert_msg(!changes_token_read(bytes_of(texts[i]), &token), "%s", texts[i]);
