@@ -288,20 +288,4 @@ def _(run):
             check_equal((name, seen['errors'][:5], seen['wrong']), (name, [], []))
 
 
-@suite.case('redis-py, ioredis and node-redis as cluster clients go on after a leader was killed, and miss nothing acknowledged')
-def _(run):
-    def during(clients):
-        lost = cluster.wait_leader_of(cluster.orders[0])
-        cluster.backends[lost].kill9()
-        cluster.wait_leader_of(cluster.orders[0], lost)
-        before = clients['redis-py'].seen['writes']
-        wait_for(lambda: clients['redis-py'].seen['writes'] > before + 100, 'redis-py to go on', 2 * patience())
-        cluster.backends[lost].start()
-        cluster.wait_all_shown(lost)
-
-    with TwoGroups() as cluster:
-        for name, seen in with_clients(cluster, during).items():
-            check_equal((name, seen['wrong']), (name, []))
-
-
 suite.main()
