@@ -366,6 +366,24 @@ def _(run):
             check_equal((done.returncode, 'NOPERM' in done.stderr), (4, True), done.stdout + done.stderr)
 
 
+@suite.case('TLS with a client certificate: an unknown authority is refused; and the keys of a namespace, by its name and token')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2, tls=True, namespaces={'shop': {'token': 'word'}}) as cluster:
+        source = Source(oracle)
+        fill(source, '', (5,))
+        path = 'rdb:' + source.save()
+        to = 'screes://shop@localhost:%d' % cluster.proxies[0].address[1]
+        token, client = {**os.environ, 'TO_PASSWORD': 'word'}, cluster.tls.client
+        done = copy('--from', path, '--to', to, env=token)
+        check_equal((done.returncode, 'certificate verify failed' in done.stderr), (4, True), done.stderr)
+        files = ['--ca-file', cluster.tls.ca.cert, '--cert-file', client.cert, '--key-file', client.key]
+        for word in ('run', 'verify'):
+            check_copied(copy(word, '--from', path, '--to', to, *files, env=token))
+        with cluster.connect() as target:
+            target.call('AUTH', 'shop', 'word')
+            check_equal_keys(source, target)
+
+
 @suite.case('a tool that was killed is run again: everything is there once, as in the source')
 def _(run):
     with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
