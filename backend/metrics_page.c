@@ -109,6 +109,15 @@ static const struct label_family partition_families[] = {
      1e3, 0, 0},
     {LABEL_GAUGE, PARTITION_COPIES_UNREADABLE, "scree_backend_copies_log_unreadable",
      "Copies that lack a record of the log which cannot be read here.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_COPIES_SPARE, "scree_backend_copies_spare",
+     "At the copy that serves: connected copies that may be lost until no copy can serve. Of "
+     "copies "
+     "that do not vote: those that an operator could make serve.",
+     0, 0, 0},
+    {LABEL_GAUGE, PARTITION_COPY_TERM, "scree_backend_copy_term",
+     "Number of the present leadership of the shard, as far as this copy has heard.", 0, 0, 0},
+    {LABEL_COUNTER, PARTITION_COPY_LEADS, "scree_backend_copy_leads_total",
+     "Times that this copy has begun to serve its shard.", 0, 0, 0},
     {LABEL_GAUGE, PARTITION_BACKUP_SUCCESS_MS,
      "scree_backend_backup_last_success_timestamp_seconds",
      "When the last good backup of the partition ended, Unix time; 0: there was none.", 1e3, 0, 0},

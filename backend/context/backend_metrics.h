@@ -58,8 +58,11 @@ enum partition_word {
     PARTITION_COPY_BEHIND, /* records that it, or the slowest one that follows it, has not applied */
     PARTITION_COPY_LAG_MS,       /* for how long that has been so */
     PARTITION_COPIES_UNREADABLE, /* copies that lack a record which cannot be read here */
-    PARTITION_ARCHIVE_MS,        /* up to this time the archive has all batches; wall clock */
-    PARTITION_ARCHIVE_STOPPED,   /* it cannot be written */
+    PARTITION_COPIES_SPARE, /* connected copies that may be lost: then the shard still serves */
+    PARTITION_COPY_TERM,
+    PARTITION_COPY_LEADS,      /* times that it began to serve */
+    PARTITION_ARCHIVE_MS,      /* up to this time the archive has all batches; wall clock */
+    PARTITION_ARCHIVE_STOPPED, /* it cannot be written */
     PARTITION_ARCHIVE_BYTES,
     PARTITION_ARCHIVE_GAPS,
     PARTITION_MEMORY_CLIENTS,

@@ -420,6 +420,7 @@ static uint64_t missing_records(uint64_t have, uint64_t all)
 /* What a partition shows of its copies. */
 struct shown_copies {
     unsigned up, unreadable;
+    unsigned voters, up_voters;
     uint64_t behind, lag_us; /* of the slowest connected member */
 };
 
@@ -434,14 +435,24 @@ static struct shown_copies copies_of(const struct replica_figures *figures)
     struct shown_copies shown = {0};
     for (unsigned i = 0; i < figures->count; i++) {
         const struct replica_figure *figure = &figures->of[i];
+        shown.voters += figure->is_voter;
         if (!figure->is_up)
             continue;
         shown.up++;
+        shown.up_voters += figure->is_voter;
         shown.unreadable += figure->is_log_unreadable;
         note_most(&shown.behind, missing_records(figure->applied, figures->committed));
         note_most(&shown.lag_us, figure->lag_us);
     }
     return shown;
+}
+
+/* Of the members that a leader is connected to: how many may be lost until no copy can serve? */
+static unsigned spare_copies(const struct partition *partition, const struct shown_copies *shown)
+{
+    unsigned needed = partition->copies.lease_us ? shown->voters / 2 + 1 : 1;
+    unsigned up = partition->copies.lease_us ? shown->up_voters : shown->up;
+    return up > needed ? up - needed : 0;
 }
 
 static uint64_t own_lag_us(const struct replica_figures *figures)
@@ -463,10 +474,17 @@ static void show_copies(const struct partition *partition)
     cell_set(cell, PARTITION_COPIES_UP, shown.up);
     cell_set(cell, PARTITION_COPIES_UNREADABLE, shown.unreadable);
     cell_set(cell, PARTITION_COPY_SERVES, serves);
+    cell_set(cell, PARTITION_COPIES_SPARE, serves ? spare_copies(partition, &shown) : 0);
+    cell_set(cell, PARTITION_COPY_TERM, figures.term);
     cell_set(cell, PARTITION_COPY_BEHIND,
              serves ? shown.behind
                     : missing_records(storage_committed(partition->storage), figures.committed));
     cell_set(cell, PARTITION_COPY_LAG_MS, (serves ? shown.lag_us : own_lag_us(&figures)) / 1000);
+}
+
+void founding_count_lead(const struct partition *partition)
+{
+    cell_add(partition->metrics.cell, PARTITION_COPY_LEADS, 1);
 }
 
 void founding_tick(struct partition *partition)

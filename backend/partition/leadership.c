@@ -176,6 +176,7 @@ static void begin_serving(struct partition *partition)
     if (!shards_reload(partition)) /* moves and transactions go on, and write */
         leadership_end_process(partition, "rows of the partition cannot be read");
     if (partition->copies.replica) {
+        founding_count_lead(partition);
         replica_decline(partition->copies.replica, false);
         replica_serves(partition->copies.replica, term);
     }

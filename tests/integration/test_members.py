@@ -4,6 +4,7 @@
 import contextlib
 import shutil
 
+from support.cluster import metric
 from support.copies import QUICK
 from support.harness import Suite, check, check_equal, wait_for
 from support.members import Members
@@ -93,6 +94,30 @@ def _(run):
             members.change([newcomer if index == lost else index for index in members.order])
             check_counted(members)
             members.wait_follows(*members.order[1:])
+
+
+def figures(members, index):
+    text = members.backends[index].http('/metrics')[1]
+    return tuple(int(metric(text, 'scree_backend_cop' + name)) for name in ('ies', 'ies_spare', 'y_leads_total'))
+
+
+@suite.case('metrics say how many copies may be lost until no copy can serve, and how often a copy has begun to serve')
+def _(run):
+    with Members(backend_options={'backend': {'leader-return': '0'}}) as members:
+        leader = members.wait_leader()
+        wait_for(lambda: figures(members, leader)[:2] == (3, 1), 'one of three copies to be spare')
+        leads = figures(members, leader)[2]
+        first, second = members.order[1:]
+        members.backends[second].kill9()
+        wait_for(lambda: figures(members, leader)[:2] == (3, 0), 'no copy to be spare')
+        members.backends[second].start()
+        wait_for(lambda: figures(members, leader)[:2] == (3, 1), 'the copy to be back')
+        for index in (first, leader):
+            with members.copy(members.wait_leader()) as client:
+                wait_for(lambda: client.get('SCREE', 'LEADER', 'TO', members.address(index)) == b'OK', 'the hand-over to begin')
+            wait_for(lambda: members.serves(index), 'copy %d to serve' % index)
+        check_equal(figures(members, leader)[2], leads + 1)
+        wait_for(lambda: figures(members, first)[1] == 0, 'a copy that follows to say nothing of others')
 
 
 if __name__ == '__main__':
