@@ -514,7 +514,7 @@ def _(run):
 @suite.case('a key of more than 64 MB is borrowed in portions if borrow-limit allows it; else one error is replied at once')
 def _(run):
     size = 70 * 1000 * 1000
-    with Linked({'transaction-timeout': '10m'}) as cluster:
+    with Linked({'transaction-timeout': '10m', 'peer-timeout': '10m'}) as cluster:
         big, copy, far = cluster.key_on(0, 'big'), cluster.key_on(1, 'copy'), cluster.key_on(2, 'far')
         check_equal(cluster.shards[0].get('SET', big, 'z' * size), b'OK')
         check_error(cluster.shards[1].get('SCREE', 'ACROSS', 'COPY', big, copy), 'ERR', 'borrow-limit')
