@@ -106,15 +106,17 @@ static bool skip_gap(struct archive *archive)
         last = archive->figures.last;
     if (next <= last)
         next = last + 1;
+    wal_cursor_free(archive->cursor);
+    archive->cursor = wal_cursor_new_weak(storage_wal(archive->storage), next);
+    if (!archive_writer_begin(archive->writer, next, REASON(archive)))
+        return false; /* the gap may grow until the file before it can be closed, and counts once */
     if (last && next > last + 1) {
         archive->figures.gaps++;
         log_event(LOG_ERROR, "archive_gap",
                   "partition=%u first_missing=%" PRIu64 " last_missing=%" PRIu64,
                   archive->partition->index, last + 1, next - 1);
     }
-    wal_cursor_free(archive->cursor);
-    archive->cursor = wal_cursor_new_weak(storage_wal(archive->storage), next);
-    return archive_writer_begin(archive->writer, next, REASON(archive));
+    return true;
 }
 
 static bool is_put_back(struct archive *archive)
