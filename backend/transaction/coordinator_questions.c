@@ -60,6 +60,14 @@ void handle_outcome(struct partition *partition, struct peer_incoming *incoming,
         answer_outcome(incoming, frame, outcome_of(transaction));
 }
 
+/* As outcome_of(), for a participant that has its connection and may go on to wait. */
+static char open_outcome_of(const struct coordinated *transaction)
+{
+    if (!transaction || transaction->state == COORDINATED_FAILED)
+        return 'a';
+    return transaction->state == COORDINATED_DECIDED ? 'c' : 'o';
+}
+
 /* peer_handle_fn. Has the transaction ended? */
 void handle_open(struct partition *partition, struct peer_incoming *incoming,
                  const struct peer_frame *frame)
@@ -67,7 +75,7 @@ void handle_open(struct partition *partition, struct peer_incoming *incoming,
     bool is_asked;
     const struct coordinated *transaction = asked_about(partition, incoming, frame, &is_asked);
     if (is_asked)
-        answer_outcome(incoming, frame, transaction ? 'o' : 'a');
+        answer_outcome(incoming, frame, open_outcome_of(transaction));
 }
 
 /* peer_handle_fn. An older transaction waits for a lock of this one. */

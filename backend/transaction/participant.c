@@ -608,7 +608,7 @@ void participant_tick(struct participant *participant)
         if (part->state != PART_PREPARED || (part->incoming && !is_late))
             continue;
         part->owner.is_in_doubt = is_late;
-        ask(part, PEER_OUTCOME);
+        ask(part, part->incoming ? PEER_OPEN : PEER_OUTCOME);
     }
     free(parts);
 }

@@ -511,6 +511,20 @@ def _(run):
         check_equal(cluster.values(), [b'z' * 1000000] * SHARDS)
 
 
+@suite.case('a shard that has waited for so long that it asks for the outcome ends no attempt that still waits for another shard')
+def _(run):
+    with FaultyDisk() as disk, Linked({'transaction-timeout': '10m', 'peer-timeout': '10m'}, disk) as cluster:
+        disk.hold_syncs()
+        cluster.send_exec(*(['SET', key, 'v'] for key in cluster.keys))
+        wait_for(lambda: disk.get('syncs_held') > 0, 'shard 0 to prepare')
+        time.sleep(4)  # shard 2 is prepared, and asks after two seconds
+        disk.hold_syncs(False)
+        check_equal(cluster.read_exec(SHARDS), [b'OK'] * SHARDS)
+        check_equal(cluster.figures(1)['transactions_retries'], 0, 'attempts that were in vain')
+        wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+        check_equal(cluster.values(), [b'v'] * SHARDS)
+
+
 @suite.case('a key of more than 64 MB is borrowed in portions if borrow-limit allows it; else one error is replied at once')
 def _(run):
     size = 70 * 1000 * 1000
