@@ -43,6 +43,7 @@ struct ranges {
     _Atomic uint64_t begun;  /* ranges added to a batch */
     _Atomic uint64_t landed; /* ranges whose batch was written, or failed */
     _Atomic uint64_t gone;   /* ranges whose tombstones compaction has dropped */
+    uint64_t opened; /* `begun` when the database was opened: later ranges may be in a memtable */
 };
 
 /* store_options: which rows compaction may drop. */

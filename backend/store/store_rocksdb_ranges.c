@@ -69,17 +69,35 @@ void store_look_for_ranges(struct store *store)
 /* Files that were written before may have ranges. */
 void store_ranges_opened(struct store *store)
 {
-    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
         store_range_begun(store, cf);
+        store->ranges[cf].opened = atomic_load(&store->ranges[cf].begun);
+    }
 }
 
-/* The rows of the WAL are in files now, so the files alone show which column families have deleted ranges. */
+/* Has a memtable of the column family anything? */
+static bool memory_has_entries(struct store *store, enum cf cf)
+{
+    uint64_t active = 0, older = 0;
+    rocksdb_column_family_handle_t *family = store->cfs[cf];
+    bool is_known = rocksdb_property_int_cf(store->db, family,
+                                            "rocksdb.num-entries-active-mem-table", &active) == 0 &&
+                    rocksdb_property_int_cf(store->db, family, "rocksdb.num-entries-imm-mem-tables",
+                                            &older) == 0;
+    return !is_known || active + older > 0;
+}
+
+/* With one copy the rows of the WAL are in files now, and the files alone show which column families have deleted ranges. With several copies
+ * these rows are still in memtables, perhaps with ranges. */
 void store_ranges_replayed(struct store *store)
 {
     store_ranges_landed(store);
-    for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        if (!files_have_ranges(store, cf))
-            atomic_store(&store->ranges[cf].gone, atomic_load(&store->ranges[cf].begun));
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        struct ranges *ranges = &store->ranges[cf];
+        bool were_deleted = atomic_load(&ranges->begun) != ranges->opened;
+        if (!(were_deleted && memory_has_entries(store, cf)) && !files_have_ranges(store, cf))
+            atomic_store(&ranges->gone, atomic_load(&ranges->begun));
+    }
 }
 
 void store_compact_ranges(struct store *store)

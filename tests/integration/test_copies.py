@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from support.cluster import Cluster, binary, metric
+from support.cluster import Cluster, binary, evict_all, metric, scan_all
 from support.copies import Copies, ThreeShards, TwoShards, fields, number_at
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.other_version import PEER_PROTOCOL
@@ -173,6 +173,32 @@ def _(run):
             check_equal(leader.get('GET', '{key}:7'), b'v7' + b'x' * 100)
             load(leader, 'later')
         check_equal_copies(copies, 'later')
+
+
+@suite.case('keys of a FLUSHALL that is only in the log do not come back when the leader and its copy start again')
+def _(run):
+    with Copies() as copies:
+        with copies.leader() as leader:
+            load(leader, 'key')
+            leader.get('SET', 'key', 'x')
+        check_equal_copies(copies)
+        for index in (0, 1):
+            with copies.reader(index) as client:
+                evict_all(client)  # the rows are in files
+        with copies.leader() as leader:
+            leader.get('FLUSHALL')
+            leader.get('HSET', 'new', 'f', 'v')
+        copies.wait_follows(1)
+        for index in (0, 1):
+            copies.backends[index].kill9()
+        for index in (0, 1):
+            copies.backends[index].start()
+        copies.wait_serves(0)
+        copies.wait_follows(1)
+        for index in (0, 1):
+            with copies.reader(index) as client:
+                wait_for(lambda: client.get('DBSIZE') == 1, 'the keys to be counted')
+                check_equal((client.get('KEYS', '*'), scan_all(client)), ([b'new'], {b'new'}), 'keys of copy %d' % index)
 
 
 @suite.case('a copy that is forced takes the place of a lost leader; the old one serves nothing, until it has the files of the new one')
