@@ -19,7 +19,12 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-enum { STACK_BYTES = 8 << 20, GUARD_BYTES = 64 << 10, KEPT_BYTES = 64 << 10 };
+enum {
+    STACK_BYTES = 8 << 20,
+    GUARD_BYTES = 64 << 10,
+    MAP_BYTES = GUARD_BYTES + STACK_BYTES,
+    KEPT_BYTES = 64 << 10,
+};
 
 /* What a sanitizer must know of a stack that is left: where it is, and where its own bookkeeping was. */
 struct side {
@@ -87,16 +92,28 @@ static void side_arrive(const struct side *here, struct side *from)
 
 /* ---- life ---- */
 
-struct fiber *fiber_new(void)
+/* A stack and its guard; NULL: the system has no memory, or allows no more mappings. A huge page would make each stack take 2 MiB. */
+static char *map_stack(void)
 {
-    char *map = mmap(NULL, GUARD_BYTES + STACK_BYTES, PROT_READ | PROT_WRITE,
+    char *map = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
+    (void)madvise(map, MAP_BYTES, MADV_NOHUGEPAGE);
+    if (mprotect(map, GUARD_BYTES, PROT_NONE) == 0)
+        return map + GUARD_BYTES;
+    (void)munmap(map, MAP_BYTES);
+    return NULL;
+}
+
+struct fiber *fiber_new(void)
+{
+    char *stack = map_stack();
+    if (!stack)
+        return NULL;
     struct fiber *fiber = calloc(1, sizeof *fiber);
     CHECK(fiber);
-    CHECK(mprotect(map, GUARD_BYTES, PROT_NONE) == 0);
-    fiber->stack = map + GUARD_BYTES;
+    fiber->stack = stack;
     side_init(fiber);
     return fiber;
 }
@@ -106,7 +123,7 @@ void fiber_free(struct fiber *fiber)
     if (!fiber)
         return;
     side_fini(fiber);
-    (void)munmap(fiber->stack - GUARD_BYTES, GUARD_BYTES + STACK_BYTES);
+    (void)munmap(fiber->stack - GUARD_BYTES, MAP_BYTES);
     free(fiber);
 }
 
