@@ -115,8 +115,8 @@ static struct bytes id_key(const uint64_t *id)
     return (struct bytes){(const char *)id, sizeof *id};
 }
 
-/* True for BLPOP and similar commands, XREAD, XREADGROUP and SCREE AWAIT. False for WAIT and WAITAOF, whose replies the
- * proxy merges from all shards. */
+/* True for BLPOP and similar commands, XREAD, XREADGROUP and SCREE AWAIT, and for WAIT and WAITAOF, whose replies the proxy merges from
+ * all shards. */
 static bool may_command_wait(const struct command *command)
 {
     if (!command || (command->route != ROUTE_PINNED && !(command->flags & CMD_INTERNAL)))
