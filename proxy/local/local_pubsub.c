@@ -65,6 +65,16 @@ static void confirmed(struct client *client, struct request *request, struct rep
     client_unhold(client, HOLD_PORTIONS);
 }
 
+/* No shard has to be told of this portion. If more follow, it is confirmed in a later turn: a handler that waits for a turn must not have
+ * written to the stream before. */
+static void confirm_untold(struct client *client, struct request *request)
+{
+    if (has_more(client, request_state(request, sizeof(struct change))))
+        request_next_turn(request, confirmed);
+    else
+        confirmed(client, request, NULL);
+}
+
 static void change_channel(struct client *client, struct change *change, struct bytes name)
 {
     bool has_changed = change->is_leaving ? subscriptions_leave(client, change->kind, name)
@@ -104,7 +114,7 @@ static void change_some(struct client *client, struct request *request, struct r
     client->held_pushes = &channels->waiting;
     if (!channels->subscriptions || !subscriptions_tell(channels->subscriptions, request,
                                                         change->channels, change->count, confirmed))
-        confirmed(client, request, NULL);
+        confirm_untold(client, request);
     arena_fini(&arena);
 }
 

@@ -191,6 +191,24 @@ def _(run):
         wait_for(lambda: writer.get('PUBSUB', 'CHANNELS') == [], 'all to be left')
 
 
+@suite.case('a client that leaves channels which it does not have, or joins those that it has, gets all confirmations however many there are')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster:
+        names = ['c%d' % i for i in range(600)]
+        for proto in (2, 3):
+            for kind in ('', 'P', 'S'):
+                for count in (256, 257, len(names)):
+                    with connect(cluster, proto=proto) as fresh:
+                        fresh.send_many([(kind + 'UNSUBSCRIBE', *names[:count]), ('ECHO', 'x')])
+                        check_equal([value(fresh.read())[1:] for _ in range(count)], [[name.encode(), 0] for name in names[:count]])
+                        check_equal(value(fresh.read()), b'x')
+            with connect(cluster, proto=proto) as listener:
+                listener.send_many([('SUBSCRIBE', *names), ('SUBSCRIBE', *names), ('UNSUBSCRIBE', *names), ('UNSUBSCRIBE', *names), ('ECHO', 'x')])
+                counts = [value(listener.read())[2] for _ in range(4 * len(names))]
+                check_equal(counts, [*range(1, 601), *[600] * 600, *range(599, -1, -1), *[0] * 600])
+                check_equal(value(listener.read()), b'x')
+
+
 def read_available(connection):
     """Bytes that have arrived."""
     connection.sock.setblocking(False)
