@@ -10,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUM_DIGITS = 16 };
-
 static const char version[] = "1";
+/* The first characters of what stands beside the positions. */
+static const char marks[] = "*?#";
+
+/* The proxy writes no token with more items. A client could send a quarter of a million, each of which takes time. */
+enum { SUM_DIGITS = 16, ITEMS_MAX = SHARD_COUNT_MAX + sizeof marks - 1 };
 
 /* Cuts the text before the next `mark`, and sets *rest behind it; without one the rest is empty. */
 static struct bytes cut_before(struct bytes *rest, char mark)
@@ -127,17 +130,28 @@ static bool read_token_part(struct bytes text, struct changes_token *token, uint
     return true;
 }
 
+/* Reads a mark, which may come once, or a part. */
+static bool read_token_item(struct bytes item, struct changes_token *token, bool *is_seen,
+                            uint32_t *at)
+{
+    const char *mark = item.len ? memchr(marks, item.data[0], sizeof marks - 1) : NULL;
+    if (!mark)
+        return read_token_part(item, token, at);
+    if (is_seen[mark - marks])
+        return false;
+    is_seen[mark - marks] = true;
+    return read_mark(item, token);
+}
+
 bool changes_token_read(struct bytes text, struct changes_token *token)
 {
     uint32_t at = 0;
+    bool is_seen[sizeof marks] = {false};
     if (!bytes_equal(cut_before(&text, ','), bytes_of(version)) || !text.len)
         return false;
-    while (text.len) {
-        struct bytes item = cut_before(&text, ',');
-        bool is_mark = item.len && memchr("*?#", item.data[0], 3);
-        if (is_mark ? !read_mark(item, token) : !read_token_part(item, token, &at))
+    for (uint32_t items = 0; text.len; items++)
+        if (items == ITEMS_MAX || !read_token_item(cut_before(&text, ','), token, is_seen, &at))
             return false;
-    }
     return true;
 }
 

@@ -283,6 +283,25 @@ START_TEST(a_token_of_other_shards_names_one_that_is_gone)
 }
 END_TEST
 
+START_TEST(a_token_with_a_mark_twice_or_with_more_parts_than_shards_is_refused)
+{
+    static const char *const texts[] = {"1,a=1,*0.0.0,*0.0.0",
+                                        "1,?00000000000000ab,a=1,?00000000000000ab",
+                                        "1,#00000000000000ab,#00000000000000ac"};
+    static const char part[] = ",gone=1";
+    static char text[2 + (SHARD_COUNT_MAX + 4) * sizeof part] = "1";
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct changes_token token = new_token();
+        ck_assert_msg(!changes_token_read(bytes_of(texts[i]), &token), "%s", texts[i]);
+    }
+    for (int i = 0; i < SHARD_COUNT_MAX + 4; i++) {
+        struct changes_token token = new_token();
+        strcat(text, part);
+        ck_assert_int_eq(changes_token_read(bytes_of(text), &token), i < SHARD_COUNT_MAX + 3);
+    }
+}
+END_TEST
+
 START_TEST(what_is_no_token_is_refused)
 {
     static const char *const texts[] = {"",
@@ -326,6 +345,7 @@ int main(void)
     tcase_add_test(feed, a_position_is_read_as_it_was_written);
     tcase_add_test(feed, a_token_is_read_as_it_was_written);
     tcase_add_test(feed, a_token_of_other_shards_names_one_that_is_gone);
+    tcase_add_test(feed, a_token_with_a_mark_twice_or_with_more_parts_than_shards_is_refused);
     tcase_add_test(feed, what_is_no_token_is_refused);
     Suite *suite = suite_create("feed");
     suite_add_tcase(suite, feed);
