@@ -13,6 +13,7 @@
 #include "backend/slots/slot_owners.h"
 #include "backend/slots/slot_table.h"
 #include "backend/storage/storage.h"
+#include "shared/check.h"
 #include "shared/clock.h"
 
 #include <stdio.h>
@@ -128,6 +129,7 @@ struct making {
     const char *own;                    /* the shard that this partition is; empty: none */
     char address[PEER_ADDRESS_MAX + 1]; /* of this partition */
     struct replica_figures copies;      /* of the own shard; count 0: it has one copy */
+    size_t nodes_max;                   /* room for nodes and names */
     uint32_t runs;                      /* upper limit of their number */
     uint32_t outsiders;                 /* runs whose shards are not in the map */
 };
@@ -150,6 +152,7 @@ static uint64_t wall_ms(const struct call *call, uint64_t mono_ms)
 
 static struct cluster_node *add_node(struct making *making, const char *shard)
 {
+    CHECK(making->view->node_count < making->nodes_max);
     uint32_t index = making->view->node_count++;
     struct cluster_node *node = &making->view->nodes[index];
     making->names[index] = shard;
@@ -404,12 +407,13 @@ static void view_alone(struct call *call, struct cluster_view *view)
     cluster_view_alone(view, node, run);
 }
 
-/* Room for the nodes of all addresses of the map, of shards that are not in it, and of this partition. */
+/* Room for the nodes of all addresses of the map, of one leader for each shard that the map does not name (it has dropped it, or not got it
+ * yet), of shards that are not in the map, and of this partition. */
 static size_t nodes_max(const struct making *making, const struct shard_map *map)
 {
     size_t count = making->outsiders + 2;
     for (size_t i = 0; i < map->shard_count; i++)
-        count += map->shards[i].address_count;
+        count += map->shards[i].address_count + 1;
     return count;
 }
 
@@ -419,6 +423,7 @@ static void begin_view(struct making *making, const struct shard_map *map)
     const struct metrics *metrics = call->partition->metrics.process;
     slot_owners_each_run(call->partition->shards.owners, count_owner_run, making);
     size_t limit = nodes_max(making, map);
+    making->nodes_max = limit;
     *making->view = (struct cluster_view){
         .nodes = arena_alloc(call->arena, limit * sizeof *making->view->nodes),
         .runs = arena_alloc(call->arena, (making->runs + 1) * sizeof *making->view->runs),
