@@ -12,6 +12,7 @@ enum {
     LOOK_MS = 1000,
     WAIT_MAX_MS = 3600 * 1000,
     FORGOTTEN_MS = 2 * WAIT_MAX_MS, /* a return so long ago does not count */
+    LEAVE_AGAIN_MS = 30000,         /* clients wait while it is tried, so not all the time */
     LAGS_US = 1000000,              /* a copy that lags for longer is not close */
     DOUBLINGS_MAX = 16,
 };
@@ -64,29 +65,66 @@ static bool is_fit(const struct replica_figures *figures, const struct replica_f
            !hand_over_objection(figures, copy);
 }
 
-static bool is_in_map(const struct replica_figures *figures, const struct replica_figure *copy)
+static const struct replica_figure *copy_at_place(const struct replica_figures *figures,
+                                                  const struct replica_place *place)
 {
-    for (unsigned i = 0; i < figures->place_count; i++)
-        if (strcasecmp(copy->address, figures->places[i].address) == 0)
+    for (unsigned i = 0; i < figures->count; i++)
+        if (strcasecmp(figures->of[i].address, place->address) == 0)
+            return &figures->of[i];
+    return NULL;
+}
+
+static bool is_in_map(const struct replica_figures *figures, uint64_t id)
+{
+    for (unsigned i = 0; i < figures->place_count; i++) {
+        const struct replica_figure *copy = copy_at_place(figures, &figures->places[i]);
+        if (copy && copy->id == id)
+            return true;
+    }
+    return false;
+}
+
+static bool has_own_figure(const struct replica_figures *figures)
+{
+    for (unsigned i = 0; i < figures->count; i++)
+        if (figures->of[i].id == figures->own)
             return true;
     return false;
 }
 
-/* The map does not name this leader any more. */
-static bool is_dropped(const struct replica_figures *figures)
+bool leader_return_is_dropped(const struct replica_figures *figures)
 {
-    for (unsigned i = 0; i < figures->count; i++)
-        if (figures->of[i].id == figures->own)
-            return figures->place_count && !is_in_map(figures, &figures->of[i]);
-    return false;
+    return figures->place_count && figures->map_epoch >= figures->members_epoch &&
+           has_own_figure(figures) && !is_in_map(figures, figures->own);
 }
 
-/* To the first address of the map whose copy can lead. */
-static void leave_lead(struct partition *partition, const struct replica_figures *figures)
+static bool is_better_successor(const struct replica_figure *copy,
+                                const struct replica_figure *than)
 {
-    for (unsigned i = 0; i < figures->place_count; i++)
-        if (hand_over_begin(partition, figures->places[i].address) == NULL)
-            return;
+    return copy->room != than->room ? copy->room < than->room : copy->declines < than->declines;
+}
+
+const struct replica_figure *leader_return_successor(const struct replica_figures *figures)
+{
+    const struct replica_figure *best = NULL;
+    for (unsigned i = 0; i < figures->place_count; i++) {
+        const struct replica_figure *copy = copy_at_place(figures, &figures->places[i]);
+        if (copy && !hand_over_objection(figures, copy) &&
+            (!best || is_better_successor(copy, best)))
+            best = copy;
+    }
+    return best;
+}
+
+static void leave_lead(struct partition *partition, struct leader_return *state,
+                       const struct replica_figures *figures)
+{
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    const struct replica_figure *successor = leader_return_successor(figures);
+    if (now_ms < state->leave_ms || !successor ||
+        hand_over_begin(partition, successor->address) != NULL)
+        return;
+    state->leave_ms = now_ms + LEAVE_AGAIN_MS;
 }
 
 static bool leads_with_voters(const struct partition *partition)
@@ -120,11 +158,13 @@ void leader_return_tick(struct partition *partition, struct leader_return *state
     state->next_ms = now_ms + LOOK_MS;
     if (!leads_with_voters(partition)) {
         state->close_ms = 0;
+        if (partition->copies.is_closed)
+            state->leave_ms = 0;
         return;
     }
     replica_figures(partition->copies.replica, &figures);
-    if (is_dropped(&figures))
-        leave_lead(partition, &figures);
+    if (leader_return_is_dropped(&figures))
+        leave_lead(partition, state, &figures);
     else if (wait_ms)
         give_back(partition, state, &figures);
     else

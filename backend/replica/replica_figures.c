@@ -127,6 +127,8 @@ void replica_note_figures(struct replica *replica)
                                       .leader = core ? core->leader : 0,
                                       .last = core ? core->last : replica->start.found.last,
                                       .committed = core ? core->committed : 0,
+                                      .map_epoch = replica->map.epoch,
+                                      .members_epoch = named->epoch,
                                       .count = named->count,
                                       .place_count = replica->map.count};
     for (unsigned i = 0; i < named->count; i++)

@@ -43,6 +43,7 @@ struct replica_place {
 struct replica_figures {
     enum replica_phase phase;
     uint64_t own, term, leader, last, committed; /* own, leader: ids */
+    uint64_t map_epoch, members_epoch; /* of the map here, and of the one that the members follow */
     unsigned count;
     struct replica_figure of[REPLICA_FIGURES_MAX]; /* members, this copy among them */
     unsigned place_count;

@@ -3,6 +3,7 @@
  * tests/integration/test_rolling_restart.py.
  */
 #include "backend/partition/leader_return.h"
+#include "backend/replica/replica_figures.h"
 #include "tests/unit/suite.h"
 
 enum { WAIT_MS = 60000, HOUR_MS = 3600 * 1000 };
@@ -62,6 +63,60 @@ START_TEST(a_longer_wait_than_an_hour_is_kept)
 }
 END_TEST
 
+/* Of a leader `a` that a map of epoch 7 has dropped for b, c and d, which are voters and can lead. */
+static struct replica_figures dropped(void)
+{
+    struct replica_figures figures = {
+        .own = 1, .map_epoch = 7, .members_epoch = 6, .count = 4, .place_count = 3};
+    for (unsigned i = 0; i < 4; i++) {
+        struct replica_figure *copy = &figures.of[i];
+        *copy = (struct replica_figure){.id = i + 1, .is_voter = true, .is_up = true};
+        copy->address[0] = (char)('a' + i);
+        if (i)
+            figures.places[i - 1].address[0] = copy->address[0];
+    }
+    return figures;
+}
+
+START_TEST(a_leader_that_the_map_does_not_name_is_dropped)
+{
+    struct replica_figures figures = dropped();
+    ck_assert(leader_return_is_dropped(&figures));
+    figures.own = 2;
+    ck_assert(!leader_return_is_dropped(&figures));
+}
+END_TEST
+
+START_TEST(a_map_older_than_the_members_drops_no_leader)
+{
+    struct replica_figures figures = dropped();
+    figures.members_epoch = 8;
+    ck_assert(!leader_return_is_dropped(&figures));
+}
+END_TEST
+
+START_TEST(a_dropped_leader_prefers_the_first_copy_with_room)
+{
+    struct replica_figures figures = dropped();
+    ck_assert_uint_eq(leader_return_successor(&figures)->id, 2);
+    figures.of[1].room = REPLICA_ROOM_LOW;
+    ck_assert_uint_eq(leader_return_successor(&figures)->id, 3);
+    figures.of[2].declines = true;
+    ck_assert_uint_eq(leader_return_successor(&figures)->id, 4);
+    figures.of[3].is_up = false;
+    ck_assert_uint_eq(leader_return_successor(&figures)->id, 3);
+}
+END_TEST
+
+START_TEST(a_dropped_leader_stays_while_no_copy_of_the_map_can_lead)
+{
+    struct replica_figures figures = dropped();
+    for (unsigned i = 1; i < 4; i++)
+        figures.of[i].is_voter = false;
+    ck_assert_ptr_null(leader_return_successor(&figures));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("leader_return");
@@ -69,6 +124,10 @@ int main(void)
     tcase_add_test(tests, each_return_waits_twice_as_long_up_to_an_hour);
     tcase_add_test(tests, returns_of_long_ago_do_not_count);
     tcase_add_test(tests, a_longer_wait_than_an_hour_is_kept);
+    tcase_add_test(tests, a_leader_that_the_map_does_not_name_is_dropped);
+    tcase_add_test(tests, a_map_older_than_the_members_drops_no_leader);
+    tcase_add_test(tests, a_dropped_leader_prefers_the_first_copy_with_room);
+    tcase_add_test(tests, a_dropped_leader_stays_while_no_copy_of_the_map_can_lead);
     Suite *suite = suite_create("leader_return");
     suite_add_tcase(suite, tests);
     return suite_run(suite);
