@@ -1,6 +1,5 @@
 #include "backend/partition/leader_line.h"
 
-#include "backend/context/backend_metrics.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
@@ -159,10 +158,8 @@ static void name_self(struct leader_line *line)
 
 static void open_line(struct leader_line *line, const char *leader)
 {
-    char label[SHARD_NAME_MAX + PEER_ADDRESS_MAX + 16];
     name_self(line);
-    (void)snprintf(label, sizeof label, "%s@%s line", line->self.identity.shard, leader);
-    line->link = peer_link_new(&line->self, line->self.identity.shard, leader, label);
+    line->link = peer_link_new(&line->self, line->self.identity.shard, leader, NULL);
     line->ask_ms = 0;
     metric_add(line->partition->metrics.process, METRIC_BACKEND_PEER_LINKS, 1);
 }
@@ -187,8 +184,6 @@ static struct leader_line *line_new(struct partition *partition)
         .loop = partition->loop,
         .word = "FOLLOW",
         .metrics = partition->metrics.process,
-        .links = partition->process->labelled.links,
-        .thread = partition->index,
         .hybrid = &partition->batch.hybrid,
         .current_index = batch_index_of,
         .listeners = &line->listeners,

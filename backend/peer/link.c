@@ -192,6 +192,12 @@ static void plan_connect(struct peer_link *link)
     link->retry.is_named = false;
 }
 
+static void set_cell(struct peer_link *link, uint32_t word, uint64_t value)
+{
+    if (link->cell)
+        cell_set(link->cell, word, value);
+}
+
 static void link_down(struct peer_link *link, const char *reason)
 {
     bool is_first = link->retry.failures == 0;
@@ -200,7 +206,7 @@ static void link_down(struct peer_link *link, const char *reason)
         link->since_ms = loop_mono_ms(link->self->loop);
         metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
     }
-    cell_set(link->cell, LINK_IS_UP, 0);
+    set_cell(link, LINK_IS_UP, 0);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_FAILURES, 1);
     link->state = PEER_LINK_DOWN;
     link->retry.failures++;
@@ -267,7 +273,8 @@ static void status_replied(struct peer_request *request, enum peer_result result
     link->peer = identity;
     note_identity(link);
     link->round_trip_us = clock_mono_us() - link->pinged_us;
-    cell_observe(link->cell, LINK_ROUND_TRIP_SECONDS, link->round_trip_us);
+    if (link->cell)
+        cell_observe(link->cell, LINK_ROUND_TRIP_SECONDS, link->round_trip_us);
     hear_clock(link);
 }
 
@@ -289,7 +296,7 @@ static void link_up(struct peer_link *link)
     link->since_ms = loop_mono_ms(link->self->loop);
     link->connects++;
     note_identity(link);
-    cell_set(link->cell, LINK_IS_UP, 1);
+    set_cell(link, LINK_IS_UP, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_CONNECTS, 1);
     log_event(LOG_INFO, "peer_up", "shard=%s address=%s run_id=%s", link->shard, link->address,
@@ -520,8 +527,9 @@ struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
     link->shard = strdup(shard);
     link->address = strdup(address);
     CHECK(link->shard && link->address);
-    link->cell = labels_cell(self->links, bytes_of(label), self->thread);
-    cell_set(link->cell, LINK_COUNT, 1);
+    if (label)
+        link->cell = labels_cell(self->links, bytes_of(label), self->thread);
+    set_cell(link, LINK_COUNT, 1);
     link->since_ms = loop_mono_ms(self->loop);
     link->by_id = table_new();
     list_init(&link->requests);
@@ -533,7 +541,7 @@ void peer_link_cut(struct peer_link *link)
 {
     if (link->state == PEER_LINK_UP)
         metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
-    cell_set(link->cell, LINK_IS_UP, 0);
+    set_cell(link, LINK_IS_UP, 0);
     link->state = PEER_LINK_DOWN;
     if (link->stream)
         stream_abort(link->stream);
@@ -543,7 +551,7 @@ void peer_link_cut(struct peer_link *link)
 void peer_link_free(struct peer_link *link)
 {
     peer_link_cut(link); /* first: on_reply may try to send again */
-    cell_set(link->cell, LINK_COUNT, 0);
+    set_cell(link, LINK_COUNT, 0);
     lose_requests(link);
     list_remove(&link->link);
     *link->self->listeners -= link->listens;

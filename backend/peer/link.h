@@ -166,7 +166,8 @@ struct peer_link {
     char reason[PEER_REASON_MAX]; /* why the link is down; empty: it was never down */
 };
 
-/* Makes a link, which connects at the first tick. `self` must outlive the link; `label` is that of its metrics. */
+/* Makes a link, which connects at the first tick. `self` must outlive the link; `label` is that of its metrics by shard;
+ * NULL: it has none. */
 struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
                                 const char *address, const char *label);
 /* Ends outstanding requests with PEER_LOST and closes the connection. */

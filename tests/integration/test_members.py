@@ -2,6 +2,7 @@
 """Members of a group of copies follow the shard map while clients write."""
 
 import contextlib
+import re
 import shutil
 
 from support.cluster import metric
@@ -118,6 +119,21 @@ def _(run):
             wait_for(lambda: members.serves(index), 'copy %d to serve' % index)
         check_equal(figures(members, leader)[2], leads + 1)
         wait_for(lambda: figures(members, first)[1] == 0, 'a copy that follows to say nothing of others')
+
+
+def links_by_shard(text):
+    return re.findall(r'^scree_backend_peer_shard_links\{shard="([^"]*)"', text, re.M)
+
+
+@suite.case('metrics by shard have no row for what a copy asks its leader, so a leader that refuses it is no peer that is down')
+def _(run):
+    with Members() as members:
+        members.wait_leader()
+        backend = members.backends[members.order[1]]
+        wait_for(lambda: int(metric(backend.http('/metrics')[1], 'scree_backend_peer_links')), 'the copy to ask its leader')
+        found = links_by_shard(backend.http('/metrics')[1])
+        others = [members.address(index) for index in members.order if index != members.order[1]]
+        check_equal({label.split('@', 1)[-1].removesuffix('/files') for label in found}, set(others))
 
 
 if __name__ == '__main__':
