@@ -60,5 +60,8 @@ struct destination;
 bool copy_verify_key(struct copy *copy, const struct destination *to);
 bool copy_verify_part(struct copy *copy, const struct destination *to);
 void copy_verify_reply(struct copy *copy, const struct request *request, struct bytes frame);
+/* Does this error end the run? It does, unless it is known that it concerns the key alone. */
+bool copy_error_ends(const struct request *request, struct bytes text);
+void copy_end_on_error(struct copy *copy, const struct request *request, struct bytes text);
 /* Handles the reply of a command that writes. */
 void copy_reply(struct copy *copy, const struct request *request, struct bytes frame);

@@ -3,7 +3,7 @@
  *
  *   in each database     DBSIZE                       is it there? is it empty, for --existing refuse?
  *   for the first key    RESTORE k 0 x, SET k v EX x  wrong on purpose: NOPERM says that the user may not write;
- *                                                     any other error says that it may
+ *                                                     the error of a wrong command says that it may
  */
 #include "backend/copy/commands.h"
 #include "backend/copy/copy.h"
@@ -51,21 +51,22 @@ static void probe_failed(struct copy *copy, const struct request *request, struc
                copy->options->to.address, request->db, (int)text.len, text.data);
 }
 
-static bool has_code(struct bytes frame, const char *code)
+/* The commands that are wrong on purpose have these replies if the user may write. */
+static bool is_wanted_error(struct bytes frame)
 {
-    size_t len = strlen(code);
-    return frame.len > len + 1 && memcmp(frame.data + 1, code, len) == 0;
+    static const char *const wanted[] = {"-BUSYKEY ", "-ERR DUMP payload ",
+                                         "-ERR value is not an integer "};
+    for (size_t i = 0; i < COUNT_OF(wanted); i++)
+        if (frame.len > strlen(wanted[i]) && memcmp(frame.data, wanted[i], strlen(wanted[i])) == 0)
+            return true;
+    return false;
 }
 
 void copy_probe_reply(struct copy *copy, const struct request *request, struct bytes frame)
 {
-    static const char *const wrong[] = {"NOPERM", "NOAUTH", "LOADING", "CLUSTERDOWN", "READONLY"};
     if (frame.data[0] == '-') {
-        for (size_t i = 0; i < COUNT_OF(wrong); i++)
-            if (has_code(frame, wrong[i]))
-                probe_failed(copy, request, (struct bytes){frame.data + 1, frame.len - 3});
-        return;
-    }
-    if (request->kind == REQUEST_COUNT && !bytes_equal(frame, BYTES(":0\r\n")))
+        if (request->kind == REQUEST_COUNT || !is_wanted_error(frame))
+            probe_failed(copy, request, (struct bytes){frame.data + 1, frame.len - 3});
+    } else if (request->kind == REQUEST_COUNT && !bytes_equal(frame, BYTES(":0\r\n")))
         probe_failed(copy, request, BYTES("it has keys, and --existing refuse was given"));
 }

@@ -201,42 +201,32 @@ static struct bytes error_line_of(struct bytes frame)
     return (struct bytes){frame.data + 1, frame.len - 3};
 }
 
-/* Errors that say nothing about the key: the target cannot write now, or not this user. */
-static bool ends_run(struct bytes text)
+/* Is the request one of the key in parts? */
+static bool is_of_parts(const struct copy *copy, const struct request *request)
 {
-    static const char *const codes[] = {
-        "NOAUTH",  "LOADING", "TRYAGAIN",   "CLUSTERDOWN", "MASTERDOWN", "READONLY",    "OOM",
-        "MISCONF", "BUSY",    "NOREPLICAS", "MOVED",       "ASK",        "UNREACHABLE", "DISKFULL"};
-    for (size_t i = 0; i < COUNT_OF(codes); i++) {
-        size_t len = strlen(codes[i]);
-        if (text.len > len && memcmp(text.data, codes[i], len) == 0 && text.data[len] == ' ')
-            return true;
-    }
-    return false;
+    struct bytes key = {request->key, request->key_len};
+    return request->kind != REQUEST_FUNCTION && copy->parts_key.data &&
+           request->db == copy->parts_db && bytes_equal(key, copy->parts_key);
 }
 
-static void end_on_error(struct copy *copy, struct bytes text)
-{
-    report_say(&copy->report, "scree-copy: %s: %.*s; the same command may be run again",
-               copy->options->to.address, (int)text.len, text.data);
-    copy_stop(copy, EXIT_TARGET);
-}
-
-/* Names the key, once. */
+/* Names the key, once. What is left of a key in parts is not sent. */
 static void refuse_key(struct copy *copy, const struct request *request, struct bytes text)
 {
     struct bytes key = {request->key, request->key_len};
-    bool is_in_parts = request->kind != REQUEST_KEY && bytes_equal(key, copy->parts_key);
-    if (is_in_parts && copy->part_refused)
-        return;
-    copy->part_refused = is_in_parts;
+    if (is_of_parts(copy, request)) {
+        bool was_named = copy->part_refused;
+        copy->waits_exists = false;
+        copy->skips_parts = copy->part_refused = true;
+        if (was_named)
+            return;
+    }
     report_refused(&copy->report, request->db, key, text);
 }
 
 static void handle_error(struct copy *copy, const struct request *request, struct bytes text)
 {
-    if (ends_run(text))
-        end_on_error(copy, text);
+    if (copy_error_ends(request, text))
+        copy_end_on_error(copy, request, text);
     else if (request->kind == REQUEST_KEY && text.len > 7 && memcmp(text.data, "BUSYKEY", 7) == 0)
         copy->report.kept++;
     else
@@ -245,10 +235,9 @@ static void handle_error(struct copy *copy, const struct request *request, struc
 
 static void handle_key(struct copy *copy, const struct request *request, struct bytes frame)
 {
-    struct bytes key = {request->key, request->key_len};
     if (frame.data[0] == '$' || frame.data[0] == '_') /* SET NX: null */
         copy->report.kept++;
-    else if (!copy->part_refused || !bytes_equal(key, copy->parts_key))
+    else if (!copy->part_refused || !is_of_parts(copy, request))
         copy->report.keys++;
 }
 

@@ -141,7 +141,10 @@ static void handle_verify_error(struct copy *copy, const struct request *request
 void copy_verify_reply(struct copy *copy, const struct request *request, struct bytes frame)
 {
     if (frame.data[0] == '-') {
-        if (!request->is_different)
+        struct bytes text = {frame.data + 1, frame.len - 3};
+        if (copy_error_ends(request, text))
+            copy_end_on_error(copy, request, text);
+        else if (!request->is_different)
             handle_verify_error(copy, request, frame);
     } else if (request->kind == REQUEST_DUMP) {
         handle_dump(copy, request, frame);

@@ -195,7 +195,7 @@ static void on_lane_open(void *owner, int err)
         lane->stream = NULL;
         return;
     }
-    if (*to->password && *to->user)
+    if (*to->user) /* also without a password: otherwise the keys would go to the default user's place */
         write_request(lane, auth, 3);
     else if (*to->password)
         write_request(lane, (struct bytes[]){auth[0], auth[2]}, 2);

@@ -47,7 +47,13 @@ static const char HELP[] =
     "  --version           prints the version\n"
     "  --help              prints this\n"
     "\n"
-    "A run that was stopped may be started again: keys are replaced, and the result is the same.\n"
+    "A run that was stopped may be started again: keys are replaced, and the result is the same. "
+    "Not so "
+    "with\n"
+    "--existing keep: of a long collection that was being copied the part that is there is kept, "
+    "so delete it "
+    "before,\n"
+    "or replace.\n"
     "exit: 0 done  1 some keys were refused or differ, and are listed  2 wrong arguments  5 "
     "stopped by a signal\n"
     "3 the file failed, 4 the target failed: the same command may be run again\n";
@@ -266,6 +272,11 @@ static bool are_complete(const struct copy_options *options)
         return wrong("--to is missing");
     if (options->to.db >= 0 && options->dbs.count > 0)
         return wrong("--db and a database in --to exclude each other");
+    if (options->existing == EXISTING_REFUSE && options->command == COPY_RUN &&
+        strcmp(options->file, "-") == 0)
+        return wrong(
+            "--existing refuse: standard input is read only once, so its databases are not "
+            "known before something is written: give a file");
     if (options->to.is_null && options->command == COPY_VERIFY)
         return wrong("verify: there is nothing to compare with in null:");
     return true;

@@ -1,10 +1,14 @@
 #!/usr/bin/python3
 """scree-copy: RDB files of redis-server go into a cluster, with every type, encoding and time to live; what is wrong is said first."""
 
+import contextlib
 import json
 import os
 import signal
+import socketserver
 import subprocess
+import tempfile
+import threading
 import time
 
 from support import ROOT, rdb_payload
@@ -297,6 +301,124 @@ def module_id(name):
     for letter in name:
         number = number << 6 | letters.index(letter)
     return b'\x81' + (number << 10 | 3).to_bytes(8, 'big')
+
+
+class Target:
+    """A target whose replies a test chooses: `reply` gets the words of a command, and returns bytes, or None for the usual reply."""
+
+    USUAL = {b'EXISTS': b':0\r\n', b'DBSIZE': b':0\r\n', b'RPUSH': b':1\r\n', b'DEL': b':0\r\n', b'DUMP': b'$-1\r\n', b'PEXPIRETIME': b':-1\r\n'}
+
+    def __init__(self, reply):
+        target = self
+        self.reply, self.commands = reply, []
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                with contextlib.suppress(OSError, ValueError):  # the tool may leave in the middle of a command
+                    for line in self.rfile:
+                        words = [self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+                        target.commands.append(words)
+                        self.wfile.write(target.answer(words))
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads, block_on_close, request_queue_size = True, False, 64
+
+        self.server = Server(('127.0.0.1', 0), Handler)
+        self.address = 'scree://127.0.0.1:%d' % self.server.server_address[1]
+
+    def answer(self, words):
+        if words[0] == b'RESTORE' and words[3] == b'x':
+            return b'-ERR DUMP payload version or checksum are wrong\r\n'
+        if words[0] == b'SET' and words[-1] == b'x':
+            return b'-ERR value is not an integer or out of range\r\n'
+        return self.reply(words) or self.USUAL.get(words[0], b'+OK\r\n')
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def rdb_list(name, count, size):
+    """A list of so many elements: with over 1 MiB it goes in parts."""
+    return b'\x12' + rdb_payload.string(name) + rdb_payload.length(count) + b''.join(b'\x01' + rdb_payload.string('%07d' % i + 'x' * size) for i in range(count))
+
+
+LOST = b"-ERR shard 'b' (10.0.0.1:7): connection lost before the reply: reset\r\n"
+
+
+def with_file(folder, *parts, version=b'REDIS0011'):
+    """A file without a checksum, which takes long in Python."""
+    path = os.path.join(folder, 'made.rdb')
+    with open(path, 'wb') as file:
+        file.write(version + b''.join(parts) + b'\xff' + bytes(8))
+    return 'rdb:' + path
+
+
+@suite.case('an error that is not of the key ends the run, and no part is sent after it; a verify ends as well')
+def _(run):
+    texts = (LOST, b"-ERR shard 'b' (10.0.0.1:7): no reply within 5000 ms\r\n", b"-ERR rate limit of namespace 'a' exceeded: at most 5 requests a second\r\n",
+             b'-ERR the leader of the shard changed before the write was on enough copies; it may have been executed\r\n')
+    with tempfile.TemporaryDirectory() as folder:
+        path = with_file(folder, b'\x00\x01s\x01v', rdb_list('long', 30, 100000))
+        for text in texts:
+            for command in (b'SET', b'RPUSH', b'DEL', b'DUMP'):
+                with Target(lambda words: text if words[0] == command else None) as target:
+                    done = copy('verify' if command == b'DUMP' else 'run', '--from', path, '--to', target.address)
+                check_equal((done.returncode, text[1:-2].decode() in done.stderr, 'run the same command again' in done.stderr), (4, True, True), done.stderr)
+                check('refused db' not in done.stderr and 'different' not in done.stderr, done.stderr)
+
+
+@suite.case('--existing keep: an error instead of the reply whether a long key exists does not hang the run')
+def _(run):
+    with tempfile.TemporaryDirectory() as folder:
+        path = with_file(folder, rdb_list('long', 30, 100000), b'\x00\x01s\x01v')
+        for text, code in ((b'-NOPERM this user has no permissions\r\n', 1), (LOST, 4)):
+            with Target(lambda words: text if words[0] == b'EXISTS' else None) as target:
+                done = copy('--existing', 'keep', '--from', path, '--to', target.address)
+            check_equal(done.returncode, code, done.stderr)
+            check_equal([words for words in target.commands if words[0] == b'RPUSH'], [], 'parts of a key that may exist')
+            check(code == 4 or 'refused db 0 "long": NOPERM' in done.stderr, done.stderr)
+
+
+@suite.case('a key in parts that is refused is named once, gets no more parts, and is not counted as copied; functions too are counted one by one')
+def _(run):
+    with tempfile.TemporaryDirectory() as folder:
+        path = with_file(folder, b'\xf5\x01a', b'\xf5\x01b', rdb_list('long', 60, 100000), b'\x00\x01s\x01v')
+        refusals = {b'RPUSH': b'-NOPERM no permissions\r\n', b'FUNCTION': b'-ERR Missing library metadata\r\n'}
+        with Target(lambda words: refusals.get(words[0])) as target:
+            done = copy('--from', path, '--to', target.address)
+        check_equal((done.returncode, done.stderr.count('"long": NOPERM'), done.stderr.count('Missing library')), (1, 1, 2), done.stderr)
+        check('copy: 1 keys, 3 refused;' in done.stdout, done.stdout)
+
+
+@suite.case('--existing refuse: a target that cannot count its keys is refused, and so is standard input')
+def _(run):
+    with tempfile.TemporaryDirectory() as folder:
+        path = with_file(folder, b'\x00\x01s\x01v')
+        with Target(lambda words: b"-ERR shard 'b' (10.0.0.1:7): not reachable: refused\r\n" if words[0] == b'DBSIZE' else None) as target:
+            done = copy('--existing', 'refuse', '--from', path, '--to', target.address)
+            check_equal((done.returncode, 'not reachable' in done.stderr), (4, True), done.stderr)
+            check_equal([words for words in target.commands if words[:3] == [b'SET', b's', b'v'] and len(words) == 3], [], 'a key was written')
+            done = copy('--existing', 'refuse', '--from', 'rdb:-', '--to', target.address, stdin=subprocess.DEVNULL)
+            check_equal((done.returncode, 'standard input' in done.stderr), (2, True), done.stderr)
+        for text in (b'-TRYAGAIN later\r\n', b'-MISCONF disk\r\n', LOST):
+            with Target(lambda words: text if words[0] == b'PING' else None) as target:
+                check_equal(copy('check', '--from', path, '--to', target.address).returncode, 4, text)
+
+
+@suite.case('a user without a password is logged in as this user, so nothing goes into the place of the default user')
+def _(run):
+    without = {name: value for name, value in os.environ.items() if name != 'TO_PASSWORD'}
+    with tempfile.TemporaryDirectory() as folder:
+        path = with_file(folder, b'\x00\x01s\x01v')
+        with Target(lambda words: b'-WRONGPASS invalid username-password pair\r\n' if words == [b'AUTH', b'shop', b''] else None) as target:
+            done = copy('--from', path, '--to', target.address.replace('//', '//shop@'), env=without)
+            check_equal((done.returncode, 'WRONGPASS' in done.stderr), (4, True), done.stdout + done.stderr)
+            check(not any(words[0] == b'SET' for words in target.commands), 'a key was written')
 
 
 @suite.case('files of Redis 7.2 and 7.4 and of Valkey 9: sets as listpacks, times to live of fields; values of unknown modules are named')
