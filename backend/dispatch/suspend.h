@@ -44,7 +44,7 @@ struct suspend_mark {
 bool suspend_ready(struct call *call);
 /* Called before the handler. */
 void suspend_begin(struct call *call, struct suspend_mark *mark);
-/* Called after the handler of a script that has halted, before the call ends. */
+/* Called after the handler of a script or EXEC that has halted, before the call ends. */
 void suspend_halt(struct call *call, const struct suspend_mark *mark);
 /* Called after the handler. True: the command was rolled back, and its session is suspended. */
 bool suspend_end(struct call *call, const struct suspend_mark *mark);

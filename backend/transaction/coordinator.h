@@ -75,11 +75,11 @@ void coordinator_tick(struct coordinator *coordinator);
 
 /* The keys that the call may borrow; NULL: the command may not reach other shards. */
 struct borrow *coordinator_borrow(struct call *call);
-/* Does the session's script wait where it is? */
+/* Does the session's script or EXEC wait where it is? */
 bool coordinator_has_halted(const struct session *session);
-/* The attempt of the transaction's script that waits where it is, if it can go on, else NULL: it begins again. The caller owns it. */
+/* The attempt of the transaction's script or EXEC that waits where it is, if it can go on, else NULL: it begins again. The caller owns it. */
 struct attempt_aside *coordinator_take_aside(struct call *call);
-/* The script waits where it is. Takes ownership. */
+/* The script or EXEC waits where it is. Takes ownership. */
 void coordinator_set_aside(struct call *call, struct attempt_aside *aside);
 /* Releases all locks of the call's transaction, which goes on with its attempt without them. */
 void coordinator_forget_locks(struct call *call);

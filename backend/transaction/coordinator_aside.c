@@ -1,5 +1,5 @@
 /*
- * coordinator_aside.c - attempts of scripts that wait where they are (attempt.h).
+ * coordinator_aside.c - attempts of scripts and EXECs that wait where they are (attempt.h).
  */
 #include "backend/transaction/coordinator_inner.h"
 

@@ -81,10 +81,10 @@ struct coordinated {
     bool is_counted;  /* in the statistics; it may still begin again */
     struct {
         uint64_t started_ms; /* monotonic */
-        uint64_t waits_ms;   /* when its script last halted; 0: it has not */
+        uint64_t waits_ms;   /* when it last halted; 0: it has not */
         uint64_t started_us; /* for the slow log */
     } time;
-    struct attempt_aside *aside; /* its script waits where it is (halt.h); NULL: it does not */
+    struct attempt_aside *aside; /* it waits where it is (attempt.h); NULL: it does not */
     uint32_t shards;             /* that take part; 0: it still collects */
     struct effects *own;         /* effects on this partition; NULL: not collected */
     struct out reply;            /* of the command */
