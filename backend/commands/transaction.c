@@ -115,6 +115,15 @@ static void end_early(struct call *call, uint32_t messages, uint8_t db)
         call_error(call, ERR_OVER);
 }
 
+/* The reply so far may exceed reply-limit by the short replies that dispatch_queued allows. */
+static void reply_so_far(struct out *out, struct out *reply)
+{
+    size_t limit = out->limit;
+    out_limit(out, 0);
+    out_move(out, reply);
+    out_limit(out, limit);
+}
+
 /* The queue begins, or goes on where it has halted. Returns the command. */
 static const struct queued *begin_queue(struct call *call, const struct transaction *queue)
 {
@@ -123,7 +132,7 @@ static const struct queued *begin_queue(struct call *call, const struct transact
         return queue->first;
     }
     attempt_go_on(call);
-    out_move(call->reply.out, &call->aside->reply);
+    reply_so_far(call->reply.out, &call->aside->reply);
     return call->aside->at;
 }
 
@@ -166,12 +175,13 @@ static void run_queue(struct call *call)
     session_unwatch(session);
 }
 
-/* A watched key was changed. */
-static void abort_queue(struct call *call)
+/* EXEC changes nothing: a watched key was changed, or could not be read. */
+static void abort_queue(struct call *call, bool is_dirty)
 {
     if (call->aside)
         attempt_forget_effects(call);
-    reply_null_array(&call->reply);
+    if (is_dirty)
+        reply_null_array(&call->reply);
 }
 
 void cmd_exec(struct call *call)
@@ -188,12 +198,12 @@ void cmd_exec(struct call *call)
         return; /* EXEC waits for a watched key */
     if (session->transaction.is_aborted)
         call_error(call, ERR_EXECABORT);
-    else if (is_dirty)
-        abort_queue(call);
-    else if (!call->failed) {
+    else if (is_dirty || call->failed)
+        abort_queue(call, is_dirty);
+    else {
         run_queue(call);
         return;
-    } /* else a watched key could not be read; an error was replied */
+    }
     if (!borrow_is_used(call->borrow)) /* else as after run_queue */
         leave_transaction(call);
 }

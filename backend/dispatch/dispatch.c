@@ -212,10 +212,12 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
         out_limit(call.reply.out, call.begun + QUEUED_REPLY_MIN);
     /* what this EXEC has written counts, if it is much */
     bool is_long = call.partition->running.budget.is_measured;
-    int over = is_long ? limits_gate(&call, command->flags) : OK;
+    bool goes_on = is_halted_script(&call); /* it was allowed when it began */
+    int over = is_long && !goes_on ? limits_gate(&call, command->flags) : OK;
     if (over != OK) {
         call_error(&call, (enum error)over);
-    } else if (acl_gate_exec(&call, text)) { /* the user's rules may have changed since MULTI */
+    } else if (goes_on ||
+               acl_gate_exec(&call, text)) { /* the user's rules may have changed since MULTI */
         run_handler(&call);
         exec->aside = call.aside;
         exec->has_halted = call.has_halted; /* a script */

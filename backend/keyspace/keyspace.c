@@ -482,7 +482,7 @@ static void notice_expiry(void *owner, struct space *space, struct bytes key)
 bool keyspace_watch_dirty(struct call *call, struct watcher *watcher)
 {
     struct expiry_check check = {.call = call};
-    if (!watcher->dirty)
+    if (!watcher->dirty && !call->aside) /* its time stands still while it waits */
         watch_each(watcher, notice_expiry, &check);
     if (watcher->dirty)
         overlay_observe(call->partition->overlay, watcher->ticket);

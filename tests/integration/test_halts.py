@@ -260,6 +260,39 @@ def _(run):
         check_equal(far.get('DBSIZE'), near.get('DBSIZE'))
 
 
+def queue(client, *commands):
+    check_equal(client.get('MULTI'), b'OK')
+    for words in commands:
+        check_equal(client.get(*words), b'QUEUED')
+
+
+@suite.case('EXEC that waits when its reply is as long as reply-limit keeps this reply')
+def _(run):
+    big = 'x' * (2**20 - len('*4\r\n$1048560\r\n\r\n'))
+    check_equal(len(big), 1048560)
+    limits = {'backend': {'reply-limit': '1mb'}}
+    with shards(1, backend_options=limits) as one, shards(3, backend_options=limits) as three, Oracle() as oracle, \
+            one.connect() as near, three.connect() as far, Connection(oracle.address) as redis:
+        for client in (near, far, redis):
+            client.get('SET', 'big', big)
+            for turn in range(3):
+                queue(client, ('GET', 'big'), ('SET', 'own', turn), ('EVAL', INCREMENTS, 0, turn), ('GET', 'own'))
+                check_equal(client.get('EXEC'), [big.encode(), b'OK', 9, b'%d' % turn])
+                check_equal(client.get('GET', 'own'), b'%d' % turn)
+
+
+@suite.case('EXEC that waits goes on although it has itself written a watched key whose time is over')
+def _(run):
+    with shards(1) as one, shards(3) as three, Oracle() as oracle, one.connect() as near, three.connect() as far, \
+            Connection(oracle.address) as redis:
+        for client in (near, far, redis):
+            for turn in range(3):
+                key = 'watched %d' % turn
+                check_equal(client.get('WATCH', key), b'OK')
+                queue(client, ('SET', key, 'v', 'PXAT', 1), ('EVAL', INCREMENTS, 0, turn))
+                check_equal(client.get('EXEC'), [b'OK', 9])
+
+
 @suite.case('EXEC runs each of its scripts and commands once, however many keys nothing foretold')
 def _(run):
     with shards(3) as cluster, cluster.connect() as client, cluster.connect() as listener:
