@@ -83,6 +83,7 @@ static void run_or_halt(struct call *call, const struct queued *queued)
     size_t begun = call->reply.out->bytes;
     bool is_again = call_retries(call);
     attempt_begin(&attempt, call);
+    attempt_note_chance(&attempt, call); /* halt_before may run scripts */
     run_queued_command(call, queued);
     bool waits = !is_again && !(queued->command->flags & CMD_SCRIPT) && call_retries(call);
     if (waits)

@@ -97,11 +97,15 @@ struct partition_streamed {
     bool is_posted;
 };
 
+/* States of math.random (nrand48), for scripts and for functions. */
+struct script_chance {
+    unsigned short states[2][3];
+};
+
 /* Functions of scripts that lower rooms call. */
 struct script_hooks {
-    /* the state of math.random in scripts of the session's namespace (suspend.c) */
-    void (*save_random)(const struct session *session);
-    void (*restore_random)(const struct session *session);
+    /* the states of math.random in scripts of the session's namespace (attempt.h) */
+    struct script_chance *(*chance)(const struct session *session);
     /* a script that has halted (halt.h) goes on, if its state is still there, or is dropped */
     void (*go_on)(struct call *call);
     bool (*may_go_on)(const struct halt *halt);

@@ -41,7 +41,6 @@ struct halt {
     bool has_left; /* it has halted before */
     bool is_dropped;
     struct script_run run;
-    struct script_chance chance; /* while it stands */
     struct cjson_settings cjson;
     char name[]; /* a copy: the function may be deleted */
 };

@@ -10,7 +10,6 @@ void halt_leave(struct script_run *run)
 {
     struct halt *halt = run->halt;
     struct call *call = run->call;
-    halt->chance = run->vm->scripts->chance;
     halt->cjson = *run->vm->cjson;
     halt->has_left = true;
     attempt_halt(call, halt->is_again);
@@ -93,7 +92,6 @@ void halt_go_on(struct call *call)
 {
     struct halt *halt = call->aside->halt;
     halt->run.call = call;
-    halt->vm->scripts->chance = halt->chance;
     *halt->vm->cjson = halt->cjson;
     run_go_on(&halt->run);
 }

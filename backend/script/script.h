@@ -57,11 +57,6 @@ struct script_run {
     uint32_t messages;   /* count of messages of the partition when the run began */
 };
 
-/* States of math.random, for scripts and for functions. */
-struct script_chance {
-    unsigned short states[SCRIPT_KINDS][3];
-};
-
 struct script_set *script_set_new(struct partition *partition);
 void script_set_free(struct script_set *set);
 /* The scripts of the session's namespace; made if there are none. */

@@ -5,16 +5,13 @@
 #include "backend/script/halt.h"
 #include "backend/session/session.h"
 
-static void save_random(const struct session *session)
-{
-    struct scripts *scripts = scripts_of(session);
-    scripts->saved_chance = scripts->chance;
-}
+_Static_assert(sizeof((struct script_chance *)NULL)->states / sizeof(unsigned short[3]) ==
+                   SCRIPT_KINDS,
+               "one for each");
 
-static void restore_random(const struct session *session)
+static struct script_chance *chance_of(const struct session *session)
 {
-    struct scripts *scripts = scripts_of(session);
-    scripts->chance = scripts->saved_chance;
+    return &scripts_of(session)->chance;
 }
 
 static bool source_of(const struct session *session, struct bytes sha, struct out *out)
@@ -39,8 +36,7 @@ static uint32_t flags_of_function(const struct session *session, struct bytes na
     return function ? function->flags | SCRIPT_DECLARED : 0;
 }
 
-const struct script_hooks script_hooks = {.save_random = save_random,
-                                          .restore_random = restore_random,
+const struct script_hooks script_hooks = {.chance = chance_of,
                                           .go_on = halt_go_on,
                                           .may_go_on = halt_may_go_on,
                                           .drop_halt = halt_drop,

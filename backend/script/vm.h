@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "backend/context/partition.h"
 #include "backend/script/script.h"
 #include "shared/list.h"
 #include "shared/out.h"
@@ -53,10 +54,9 @@ enum { WORK_SLICE = 100000 };
 struct scripts {
     struct script_set *set;
     struct script_vm *states[SCRIPT_KINDS]; /* NULL: not created, or freed */
-    struct script_chance chance;            /* of math.random: nrand48 */
-    struct script_chance saved_chance; /* at the beginning of a command that may be rolled back */
-    size_t cached;                     /* scripts */
-    size_t cached_bytes;               /* of their texts */
+    struct script_chance chance;            /* of math.random */
+    size_t cached;                          /* scripts */
+    size_t cached_bytes;                    /* of their texts */
     struct library *libraries;
     struct table *libraries_by_name;
     struct table *functions_by_name; /* of all libraries; names in lower case */

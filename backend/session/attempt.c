@@ -23,7 +23,7 @@ void attempt_begin(struct attempt *attempt, const struct call *call)
 {
     const struct partition *partition = call->partition;
     _Static_assert((int)COUNTED == ATTEMPT_COUNTS, "one for each");
-    attempt->is_group = false;
+    attempt->is_group = attempt->has_chance = false;
     attempt->db = call->session->scope.db;
     attempt->messages = partition->watchers.messages->count;
     memcpy(attempt->random_state, partition->running.random_state, sizeof attempt->random_state);
@@ -31,11 +31,17 @@ void attempt_begin(struct attempt *attempt, const struct call *call)
         attempt->counts[i] = stats_metric(partition->metrics.process, counted[i]);
 }
 
+void attempt_note_chance(struct attempt *attempt, const struct call *call)
+{
+    attempt->has_chance = true;
+    attempt->chance = *call->partition->running.script_hooks->chance(call->session);
+}
+
 void attempt_group(struct attempt *attempt, const struct call *call, struct view *view)
 {
     struct partition *partition = call->partition;
     attempt->is_group = true;
-    partition->running.script_hooks->save_random(call->session);
+    attempt_note_chance(attempt, call);
     if (view)
         overlay_view_begin(partition->overlay, view);
     else
@@ -96,10 +102,11 @@ void attempt_undo(const struct attempt *attempt, const struct call *call)
     if (call->session->scope.db != attempt->db)
         session_select(call->session, attempt->db);
     if (attempt->is_group) {
-        partition->running.script_hooks->restore_random(call->session);
         attempt_undo_effects(partition);
         command_stats_drop(partition);
     }
+    if (attempt->has_chance)
+        *partition->running.script_hooks->chance(call->session) = attempt->chance;
     push_messages_drop(partition->watchers.messages, attempt->messages);
     memcpy(partition->running.random_state, attempt->random_state, sizeof attempt->random_state);
     restore_counted(attempt, partition);

@@ -43,11 +43,13 @@ struct attempt {
     uint32_t messages;
     uint64_t random_state[4];
     uint64_t counts[ATTEMPT_COUNTS]; /* of metrics */
+    struct script_chance chance;     /* if has_chance */
+    bool has_chance;
 };
 
 /* An attempt of a script or an EXEC over shards that waits. What it has written is in its view. */
 struct attempt_aside {
-    struct halt *halt;       /* the script; NULL: EXEC waits between two commands */
+    struct halt *halt;       /* the script that waits; NULL: EXEC waits between two commands */
     const struct queued *at; /* the command of EXEC that goes on; NULL: none has waited */
     struct out reply;        /* of EXEC, so far */
     const char *
@@ -57,8 +59,9 @@ struct attempt_aside {
     struct space_sums sums;
     uint64_t counts[ATTEMPT_COUNTS]; /* what it has added to the metrics */
     uint64_t random_state[4];
+    struct script_chance chance;
     uint64_t generation; /* of the spaces */
-    uint64_t now_ms;     /* the script's time, which stands still */
+    uint64_t now_ms;     /* the call's time, which stands still */
     uint64_t now_us;
     uint64_t observed; /* ticket */
     uint64_t ran_us;   /* so far, without waits */
@@ -83,6 +86,8 @@ static inline void attempt_rollback(struct partition *partition)
 
 /* Before the handler of a command that may run again. */
 void attempt_begin(struct attempt *attempt, const struct call *call);
+/* After attempt_begin: attempt_undo restores the states of math.random, too. */
+void attempt_note_chance(struct attempt *attempt, const struct call *call);
 /* After attempt_begin, before a command that runs others. A transaction over shards has a view (view.h): what the group does is dropped in
  * any case, and attempt_keep is not for it. Else `view` is NULL. */
 void attempt_group(struct attempt *attempt, const struct call *call, struct view *view);

@@ -40,14 +40,16 @@ static void note_use(struct call *call, struct attempt_aside *aside)
     aside->now_us = call->now_us;
 }
 
-/* Random numbers of others do not depend on whether the script waits. */
+/* Random numbers of others do not depend on whether the call waits. */
 static void leave_random(const struct attempt *attempt, const struct call *call,
                          struct attempt_aside *aside)
 {
     struct partition_running *running = &call->partition->running;
     memcpy(aside->random_state, running->random_state, sizeof aside->random_state);
     memcpy(running->random_state, attempt->random_state, sizeof aside->random_state);
-    running->script_hooks->restore_random(call->session);
+    struct script_chance *chance = running->script_hooks->chance(call->session);
+    aside->chance = *chance;
+    *chance = attempt->chance;
 }
 
 void attempt_leave(const struct attempt *attempt, struct call *call, struct attempt_aside *aside)
@@ -82,7 +84,8 @@ void attempt_enter(struct attempt *attempt, struct call *call, struct attempt_as
     attempt->is_group = true;
     attempt_add_counts(partition, aside->counts);
     memcpy(partition->running.random_state, aside->random_state, sizeof aside->random_state);
-    partition->running.script_hooks->save_random(call->session);
+    attempt_note_chance(attempt, call);
+    *partition->running.script_hooks->chance(call->session) = aside->chance;
     overlay_view_enter(partition->overlay, view);
     overlay_observe(partition->overlay, aside->observed);
     space_attempt_begin(partition->spaces);

@@ -293,6 +293,22 @@ def _(run):
                 check_equal(client.get('EXEC'), [b'OK', 9])
 
 
+@suite.case('math.random in an EXEC that waits gives the numbers of an EXEC that does not')
+def _(run):
+    random = 'return math.random(1000000)'
+    # SORT waits between two commands, because the attempt before did not get as far as its list
+    script = with_keys("for i = 1, 9 do redis.call('INCR', key(i)) end redis.call('RPUSH', KEYS[1], 3, 1, 2) return math.random(1000000)")
+    with shards(1) as one, shards(3) as three, Oracle() as oracle, one.connect() as near, three.connect() as far, \
+            Connection(oracle.address) as redis:
+        replies = []
+        for client in (near, far, redis):
+            queue(client, ('EVAL', random, 0), ('EVAL', script, 1, 'list', 'turn'), ('EVAL', random, 0),
+                  ('SORT', 'list', 'BY', 'weight*', 'GET', 'weight*', 'GET', '#'), ('EVAL', random, 0), ('EVAL', random, 0))
+            replies.append(client.get('EXEC'))
+        check_equal(replies[1], replies[0])
+        check_equal(replies[0], replies[2])
+
+
 @suite.case('EXEC runs each of its scripts and commands once, however many keys nothing foretold')
 def _(run):
     with shards(3) as cluster, cluster.connect() as client, cluster.connect() as listener:
