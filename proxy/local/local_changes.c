@@ -77,7 +77,14 @@ void changes_reply_error(const struct shard_reply *answer, struct reply *reply)
     const char *space =
         is_read && value.text.len ? memchr(value.text.data, ' ', value.text.len) : NULL;
     out_clear(reply->out);
-    if (answer->is_failure || !space || value.type != '-') {
+    if (!answer->is_failure && value.type != '-') {
+        reply_errorf(reply,
+                     "ERR shard '%s' sent a reply of an unexpected form: does it run an older "
+                     "version than the proxy?",
+                     answer->node->name);
+        return;
+    }
+    if (answer->is_failure || !space) {
         out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
         return;
     }

@@ -13,6 +13,7 @@ from support.cluster import Cluster, Oracle, metric
 from support.followers import Follower, Load, wait_equal
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.moves import random_slots, wait_settled
+from support.relay import Relay
 from support.resp import Closed, ReplyError, value
 
 suite = Suite(__doc__)
@@ -159,6 +160,16 @@ def _(run):
             check_equal((events, lag), ([[b'', -1, b'again', b'', b'0-16383']], -1))
             check_equal(client.get('PING'), b'PONG')
             check_equal({event[2] for event in read_all(client, token, 'SLOTS', '0-16383')[0]}, {b'a', b'b', b'c'})
+
+
+@suite.case('a shard whose reply has another form, as one of another version may have, is named by an error')
+def _(run):
+    def relay(address):  # the shard replies to another question
+        return Relay(address, change=(b'CHANGES\r\n$5\r\nTOKEN', b'CHANGES\r\n$4\r\nINFO'), is_opaque=True)
+    with Cluster(backends=1, partitions=1, linked=True, backend_options=ON, relay=relay) as cluster, cluster.connect() as client:
+        for words in (('READ', '$'), ('READ', '0'), ('TOKEN',)):
+            text = error_of(client, *words)
+            check(text.startswith("ERR shard 'b0p0' sent a reply of an unexpected form"), text)
 
 
 def spoiled_token(rng, tokens):
