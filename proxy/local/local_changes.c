@@ -134,11 +134,27 @@ static void now_done(struct client *client, struct request *request, struct repl
     changes_reply(changes, reply);
 }
 
-void changes_ask_now(struct request *request)
+/* Is the map the one with which the call began? */
+static bool is_same_map(const struct changes *changes)
+{
+    const struct pool *pool = changes->request->worker->pool;
+    bool is_same = pool->nodes && pool->count == changes->token.count;
+    for (uint32_t i = 0; is_same && i < changes->token.count; i++)
+        is_same = strcmp(pool->nodes[i]->name, changes->token.parts[i].name) == 0;
+    return is_same;
+}
+
+void changes_ask_now(struct request *request, struct reply *reply)
 {
     static const struct bytes words[] = {{"SCREE", 5}, {"CHANGES", 7}, {"TOKEN", 5}};
     const struct fan_out how = {.shard = SHARDS_ALL, .lane = LANE_LONG, .argv = words, .argc = 3};
     struct changes *changes = changes_of(request);
+    /* positions that were lost are forgotten, so no token can be replied */
+    if (!is_same_map(changes)) {
+        reply_error(reply, "TRYAGAIN the shard map has changed during the call: send it again, "
+                           "with the same token");
+        return;
+    }
     changes->owned = 0;
     changes->owned_sum = 0;
     request_fan_out_with(request, &how, now_done);
@@ -236,16 +252,6 @@ static void round_is_due(void *owner)
     request_wake(changes->request);
 }
 
-/* Is the map the one with which the call began? */
-static bool is_same_map(const struct changes *changes)
-{
-    const struct pool *pool = changes->request->worker->pool;
-    bool is_same = pool->nodes && pool->count == changes->token.count;
-    for (uint32_t i = 0; is_same && i < changes->token.count; i++)
-        is_same = strcmp(pool->nodes[i]->name, changes->token.parts[i].name) == 0;
-    return is_same;
-}
-
 /* request_done_fn: the pause between two rounds is over. */
 static void next_round(struct client *client, struct request *request, struct reply *reply)
 {
@@ -287,7 +293,7 @@ static void round_ended(struct client *client, struct request *request, struct r
     struct changes *changes = changes_of(request);
     struct proxy_worker *worker = client->worker;
     if (drop_lost_positions(changes)) {
-        changes_ask_now(request);
+        changes_ask_now(request, reply);
         return;
     }
     changes->lag_ms = 0;
@@ -391,7 +397,7 @@ static void read_from_token(struct changes *changes, struct bytes token, struct 
         changes_send_reads(changes->request);
     else {
         changes->loss.is_any = true;
-        changes_ask_now(changes->request);
+        changes_ask_now(changes->request, reply);
     }
 }
 
@@ -407,7 +413,7 @@ static void begin_read(struct client *client, struct request *request, struct re
     } else if (bytes_is(from, "$") || bytes_is(from, "0")) {
         if (bytes_is(from, "0"))
             changes_copy_begin(changes);
-        changes_ask_now(request);
+        changes_ask_now(request, reply);
     } else {
         read_from_token(changes, from, reply);
     }
@@ -436,7 +442,7 @@ void local_scree_changes(struct client *client, struct request *request, struct 
         begin_read(client, request, reply);
     } else if (bytes_is(what, "token") && argc == 3) {
         begin_changes(client, request)->is_token = true;
-        changes_ask_now(request);
+        changes_ask_now(request, reply);
     } else if (bytes_is(what, "info") && argc == 3) {
         request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), argc, info_is_here);
     } else {

@@ -45,8 +45,8 @@ void changes_reply(struct changes *changes, struct reply *reply);
 /* Replies the error of a shard, with the shard's name. */
 void changes_reply_error(const struct shard_reply *answer, struct reply *reply);
 
-/* Sets the positions that are empty to that of now, and replies. */
-void changes_ask_now(struct request *request);
+/* Sets the positions that are empty to that of now, and replies. TRYAGAIN if the map has changed since the call began. */
+void changes_ask_now(struct request *request, struct reply *reply);
 /* Reads from the positions of the token. */
 void changes_send_reads(struct request *request);
 

@@ -91,7 +91,7 @@ void changes_settle_loss(struct changes *changes, struct reply *reply)
     bool is_same = has_same_owners(changes);
     if (is_same && !changes->loss.is_checked) {
         changes->loss.is_checked = true;
-        changes_ask_now(changes->request);
+        changes_ask_now(changes->request, reply);
     } else if (is_same || changes->options.copies_lost) {
         if (!is_same)
             changes->token.owners = (struct changes_owners){0};

@@ -35,6 +35,12 @@ def read_all(client, token, *options):
     return events, token
 
 
+def client_line(asker, client):
+    """The line of CLIENT LIST about this connection."""
+    address = b' addr=%s:%d ' % (client.sock.getsockname()[0].encode(), client.sock.getsockname()[1])
+    return [line for line in asker.get('CLIENT', 'LIST').split(b'\n') if address in line][0]
+
+
 def error_of(client, *words):
     reply = client.get('SCREE', 'CHANGES', *words)
     check(isinstance(reply, ReplyError), '%r: %r' % (words, reply))
@@ -170,6 +176,29 @@ def _(run):
         for words in (('READ', '$'), ('READ', '0'), ('TOKEN',)):
             text = error_of(client, *words)
             check(text.startswith("ERR shard 'b0p0' sent a reply of an unexpected form"), text)
+
+
+@suite.case('the map loses a shard while a call waits for a reply, and the call needs another round: TRYAGAIN, and the token stays valid')
+def _(run):
+    slots = ['0-8191', '8192-16383']
+    with Cluster(backends=3, partitions=1, linked=True, backend_options=ON, proxy_options={'proxy': {'workers': 1}}) as cluster, \
+            cluster.connect() as client, cluster.connect() as other:
+        cluster.write_shards([*slots, ''])
+        wait_settled(cluster, range(3))
+        token = changes(client, '$')[0]
+        for _ in range(2):
+            token = read_all(client, token)[1]
+        rewound = re.sub(rb'b1p0=[0-9a-f]{16}', b'b1p0=' + b'f' * 16, token)
+        with cluster.connect() as reader:
+            cluster.backends[0].pause()
+            reader.send('SCREE', 'CHANGES', 'READ', rewound, 'LOST', 'copy')
+            wait_for(lambda: b' cmd=scree' in client_line(other, reader), 'the call to be sent')
+            cluster.write_shards(slots)
+            wait_for(lambda: b'cluster_current_epoch:%d\r' % cluster.epoch in other.get('CLUSTER', 'INFO'), 'the worker to have the map')
+            cluster.backends[0].resume()
+            text = str(value(reader.read()))
+            check(text.startswith('TRYAGAIN the shard map has changed'), text)
+            check(b'again' in [event[1] for event in read_all(reader, rewound, 'LOST', 'copy')[0]], 'the keys are listed again')
 
 
 def spoiled_token(rng, tokens):
