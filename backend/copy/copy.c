@@ -98,7 +98,7 @@ static void probes_done(struct copy *copy)
         loop_stop(copy->loop);
     } else {
         copy->is_copying = true;
-        copy->report.offset = 0;
+        copy->report.offset = copy->report.shown_offset = 0; /* the file is read again */
     }
 }
 
@@ -192,6 +192,7 @@ static void count_survey(struct copy *copy)
 {
     copy->report.keys = copy->survey.keys - copy->survey.unknown_modules;
     copy->report.refused = copy->survey.unknown_modules;
+    copy->report.module_data = copy->survey.module_data;
 }
 
 enum copy_exit copy_run(const struct copy_options *options)

@@ -60,7 +60,7 @@ static void damaged(struct copy *copy)
 static void refuse_module(struct copy *copy, const struct destination *to)
 {
     char reason[64];
-    int len = snprintf(reason, sizeof reason, "a value of module %s, which Scree does not have",
+    int len = snprintf(reason, sizeof reason, "a value of module %s, which Scree cannot read",
                        copy->item.module);
     report_refused(&copy->report, to->db, to->key, (struct bytes){reason, (size_t)len});
 }
@@ -122,7 +122,7 @@ static bool send_begin(struct copy *copy)
     }
     copy->skips_parts = false;
     keep_parts_key(copy, &to);
-    copy->parts_digest = (struct digest){.sum = 0};
+    copy->parts_digest = digest_new();
     if (is_verify(copy))
         return true;
     if (to.replaces)
@@ -172,6 +172,13 @@ static bool send_function(struct copy *copy)
     return true;
 }
 
+static void name_module_data(struct copy *copy)
+{
+    report_say(&copy->report, "scree-copy: data of module %s that belong to no key are left out",
+               copy->item.module);
+    copy->report.module_data++;
+}
+
 bool copy_send(struct copy *copy)
 {
     switch (copy->item.kind) {
@@ -184,6 +191,9 @@ bool copy_send(struct copy *copy)
         return send_key_part(copy);
     case RDB_FUNCTION:
         return send_function(copy);
+    case RDB_MODULE:
+        name_module_data(copy);
+        return true;
     default:
         return true;
     }

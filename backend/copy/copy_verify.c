@@ -22,6 +22,8 @@ static void ask_key(struct copy *copy, const struct destination *to, const struc
     struct bytes time[] = {BYTES("PEXPIRETIME"), to->key};
     struct request *request = commands_send(to, REQUEST_DUMP, dump, 2);
     request->digest = digest->sum;
+    request->cut_ms = digest->cut_ms;
+    request->may_be_gone = digest->fields_cut && digest->sum == 0;
     request->is_old_stream = digest->is_old_stream;
     request = commands_send(to, REQUEST_TIME, time, 2);
     request->expire_ms = copy->input.file.expire_ms;
@@ -55,7 +57,7 @@ static bool digest_part(struct copy *copy)
 
 bool copy_verify_key(struct copy *copy, const struct destination *to)
 {
-    struct digest digest = {.sum = 0};
+    struct digest digest = digest_new();
     if (!digest_item(copy, &digest))
         return false;
     ask_key(copy, to, &digest);
@@ -82,7 +84,7 @@ static void name_different(struct copy *copy, const struct request *request, con
 static bool is_equal_dump(const struct request *request, struct bytes payload, struct arena *arena)
 {
     struct rdb_reader reader;
-    struct digest digest = {.is_old_stream = request->is_old_stream};
+    struct digest digest = {.is_old_stream = request->is_old_stream, .cut_ms = request->cut_ms};
     uint8_t type;
     return rdb_open(&reader, arena, payload) && rdb_read_byte(&reader, &type) &&
            digest_value(&digest, type, &reader) && digest.sum == request->digest;
@@ -99,12 +101,25 @@ static const char *dump_difference(const struct request *request, struct bytes f
     return is_equal_dump(request, value.text, arena) ? NULL : "its value differs";
 }
 
+/* A hash is deleted with its last field. */
+static bool is_gone(const struct request *request, struct bytes frame)
+{
+    struct resp_value value;
+    size_t pos = 0;
+    return request->may_be_gone && resp_value_next(frame, &pos, &value) && value.is_null;
+}
+
 static void handle_dump(struct copy *copy, const struct request *request, struct bytes frame)
 {
     struct arena arena;
     arena_init(&arena);
     const char *reason = dump_difference(request, frame, &arena);
     arena_fini(&arena);
+    if (is_gone(request, frame)) {
+        request->next->is_different = true; /* its time is not compared */
+        copy->report.expired++;
+        return;
+    }
     request->next->is_different = reason != NULL;
     if (reason)
         name_different(copy, request, reason);

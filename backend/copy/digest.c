@@ -3,6 +3,7 @@
 #include "backend/format/rdb_skip.h"
 #include "backend/format/rdb_stream.h"
 #include "backend/format/xxh3.h"
+#include "shared/clock.h"
 
 /* What a number stands for, so that equal bytes in different places do not cancel out. */
 enum digest_what {
@@ -47,10 +48,19 @@ static void hash_end(struct digest *digest, const struct xxh3 *hash)
 
 /* ---- collections ---- */
 
+struct digest digest_new(void)
+{
+    return (struct digest){.cut_ms = clock_wall_us() / 1000 + DIGEST_CUT_MS};
+}
+
 static void digest_element(struct digest *digest, enum type type, const struct rdb_element *element)
 {
     struct xxh3 hash;
     uint64_t score = 0;
+    if (element->expire_ms && element->expire_ms <= digest->cut_ms) {
+        digest->fields_cut++;
+        return;
+    }
     if (element->score < 0 || element->score > 0) /* -0 is 0 */
         memcpy(&score, &element->score, sizeof score);
     hash_begin(&hash, type);

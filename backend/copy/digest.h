@@ -15,7 +15,15 @@ struct digest {
     uint64_t sum;
     uint64_t index;     /* of the next element of a list */
     bool is_old_stream; /* before Redis 7: without what such a file does not have */
+    uint64_t cut_ms;    /* fields that expire until then are left out */
+    uint64_t fields_cut;
 };
+
+/* A field that expires within this time after the digest began is not compared. */
+enum { DIGEST_CUT_MS = 60 * 1000 };
+
+/* An empty digest that leaves out fields that expire soon. */
+struct digest digest_new(void);
 
 /* Adds a whole value. False: it is damaged. The type byte has been read. */
 bool digest_value(struct digest *digest, uint8_t type, struct rdb_reader *reader);

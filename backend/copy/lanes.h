@@ -39,6 +39,8 @@ struct request {
     uint64_t bytes;
     uint64_t db;
     uint64_t digest;    /* REQUEST_DUMP: what the value should have */
+    uint64_t cut_ms;    /* REQUEST_DUMP: see digest.h */
+    bool may_be_gone;   /* REQUEST_DUMP: all fields that the value has expire until then */
     uint64_t expire_ms; /* REQUEST_TIME: what it should be; 0: none */
     bool is_old_stream; /* REQUEST_DUMP: see digest.h */
     bool is_different;  /* REQUEST_TIME: the key has been named already */

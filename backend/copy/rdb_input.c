@@ -187,5 +187,8 @@ enum input_result rdb_input_next(struct rdb_input *input, struct rdb_item *item)
             return INPUT_BAD;
     }
     input->item_size = item->size;
+    if (item->kind == RDB_AUX && bytes_is(item->key, "aof-base") && bytes_is(item->value, "1"))
+        return input_bad(input, "this is the base of an append-only file, and later changes are in "
+                                "other files; let the server write an RDB file: BGSAVE");
     return item->kind == RDB_END ? read_checksum(input) : INPUT_ITEM;
 }

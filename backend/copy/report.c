@@ -131,6 +131,7 @@ static void print_json(const struct copy_report *report, enum copy_exit code, do
     json_put_uint(&json, "refused", report->refused);
     json_put_uint(&json, "different", report->different);
     json_put_uint(&json, "functions", report->functions);
+    json_put_uint(&json, "module_data", report->module_data);
     json_put_uint(&json, "lost_pending", report->lost_pending);
     json_put_uint(&json, "bytes", report->offset);
     json_put_double(&json, "seconds", seconds);
@@ -160,6 +161,7 @@ static void print_text(const struct copy_report *report, double seconds)
     print_count(report->left_out, "left out");
     print_count(report->refused, "refused");
     print_count(report->different, "different");
+    print_count(report->module_data, "data of modules left out");
     print_count(report->lost_pending, "pending entries of deleted messages left out");
     (void)printf("; %.1f s, %.0f keys/s\n", seconds,
                  (double)all_keys(report) / (seconds > 0 ? seconds : 1));

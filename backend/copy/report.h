@@ -33,6 +33,7 @@ struct copy_report {
     uint64_t different;
     uint64_t refused; /* by the target, or of an unknown module */
     uint64_t functions;
+    uint64_t module_data;  /* of modules, that belong to no key: left out */
     uint64_t lost_pending; /* pending entries of deleted messages, which no command makes */
     uint64_t offset;       /* in the file */
     uint64_t size;         /* of the file; 0: not known */

@@ -9,11 +9,7 @@
 
 bool survey_knows_module(const char *name)
 {
-    for (unsigned type = 0; type < TYPE_COUNT; type++)
-        if (type_rows[type].name && strlen(type_rows[type].name) == RDB_MODULE_NAME_LEN &&
-            strcmp(type_rows[type].name, name) == 0)
-            return true;
-    return false;
+    return strcmp(name, type_rows[TYPE_JSON].name) == 0;
 }
 
 static void count_type(struct survey *survey, const char *name)
@@ -73,6 +69,15 @@ static void note_writer(struct survey *survey, const struct rdb_item *item)
                        (int)(item->value.len < 32 ? item->value.len : 32), item->value.data);
 }
 
+static void count_module_data(struct survey *survey, const struct rdb_item *item)
+{
+    char name[SURVEY_TEXT_MAX];
+    (void)snprintf(name, sizeof name, "data of module %s that belong to no key: left out",
+                   item->module);
+    count_type(survey, name);
+    survey->module_data++;
+}
+
 static void count_item(struct survey *survey, const struct copy_options *options,
                        struct rdb_input *input, const struct rdb_item *item)
 {
@@ -80,6 +85,8 @@ static void count_item(struct survey *survey, const struct copy_options *options
         count_file_key(survey, options, input, item);
     else if (item->kind == RDB_AUX)
         note_writer(survey, item);
+    else if (item->kind == RDB_MODULE)
+        count_module_data(survey, item);
     else if (item->kind == RDB_FUNCTION)
         count_type(survey, "libraries of functions");
 }
@@ -117,10 +124,11 @@ void survey_print(const struct survey *survey)
     (void)printf("RDB version %" PRIu64 "%s%s: %" PRIu64 " keys in %u databases\n", survey->version,
                  *survey->writer ? ", written by " : "", survey->writer, survey->keys,
                  survey->db_count);
-    for (const struct survey_count *row = survey->types; row->count; row++)
+    const struct survey_count *end = survey->types + SURVEY_NAMES_MAX;
+    for (const struct survey_count *row = survey->types; row < end && row->count; row++)
         (void)printf("  %12" PRIu64 " %s%s\n", row->count, row->name,
                      strlen(row->name) == RDB_MODULE_NAME_LEN && !survey_knows_module(row->name)
-                         ? " (of a module that Scree does not have: refused)"
+                         ? " (of a module whose values Scree cannot read: refused)"
                          : "");
     (void)printf("  longest value %" PRIu64 " bytes; %" PRIu64 " longer collections go in parts\n",
                  survey->longest, survey->in_parts);

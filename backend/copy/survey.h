@@ -25,10 +25,11 @@ struct survey {
     uint64_t in_parts;        /* collections that are sent in parts */
     uint64_t longest;         /* bytes of the longest value that is sent in one */
     uint64_t unknown_modules; /* keys that cannot be copied */
+    uint64_t module_data;     /* of modules, that belong to no key */
     struct bytes first_key;   /* as in the target; owned */
 };
 
-/* Does the target have a type for values of this module? */
+/* Can the target read values of this module, as Redis writes them? Bloom filters and sketches are written differently by Scree. */
 bool survey_knows_module(const char *name);
 /* EXIT_DONE, or EXIT_SOURCE with a message. */
 enum copy_exit survey_read(struct survey *survey, const struct copy_options *options,

@@ -421,6 +421,51 @@ def _(run):
             check(not any(words[0] == b'SET' for words in target.commands), 'a key was written')
 
 
+@suite.case('check counts what run refuses: values of RedisBloom; data of modules without a key are named and counted; the base of an append-only file is refused')
+def _(run):
+    names = (b'MBbloom--', b'CMSk-TYPE', b'TopK-TYPE', b'TDIS-TYPE')
+    with Cluster(backends=1, partitions=2) as cluster:
+        values = [b'\x07' + rdb_payload.string(name) + module_id(name) + b'\x02\x01\x05\x01x\x00' for name in names]
+        path = with_file(cluster.folder, *values, b'\xf7' + module_id(b'TSDB-TYPE') + b'\x02\x01\x00')
+        for word in ('check', 'run'):
+            done = copy(word, '--from', path, cluster=cluster)
+            check_equal((done.returncode, '0 keys, 4 refused, 1 data of modules left out;' in done.stdout), (1, True), done.stdout + done.stderr)
+            check('data of module TSDB-TYPE that belong to no key' in done.stdout + done.stderr, done.stdout + done.stderr)
+        aux = rdb_payload.string('aof-base')
+        check_copied(copy('--from', with_file(cluster.folder, b'\xfa' + aux + b'\xc0\x00', b'\x00\x01s\x01v'), cluster=cluster), 'copy: 1 keys;')
+        done = copy('--from', with_file(cluster.folder, b'\xfa' + aux + b'\xc0\x01', b'\x00\x01s\x01v'), cluster=cluster)
+        check_equal((done.returncode, 'append-only file' in done.stderr), (3, True), done.stderr)
+
+
+@suite.case('check of a file with values of forty modules in as many databases prints some of them and the rest together')
+def _(run):
+    with tempfile.TemporaryDirectory() as folder:
+        letters = [b'MODULE-%02d' % i for i in range(40)]
+        path = with_file(folder, *(b'\xfe' + bytes([i, 7]) + rdb_payload.string(name) + module_id(name) + b'\x02\x01\x05\x01x\x00' for i, name in enumerate(letters)))
+        done = copy('check', '--from', path, '--to', 'null:')
+        lines = done.stdout.splitlines()
+        check_equal((done.returncode, len(lines), lines[32].split()), (1, 35, ['9', 'others']), done.stdout)
+
+
+@suite.case('verify leaves out fields that have expired since, and counts a hash without others as expired')
+def _(run):
+    def hash_with(name, far):
+        soon = int(time.time() * 1000) + 1000
+        times = (soon, FAR_MS if far else soon)
+        return b'\x16' + rdb_payload.string(name) + b'\x02' + b''.join(
+            rdb_payload.string(field) + rdb_payload.string('v') + rdb_payload.millis(at) for field, at in zip('ab', times))
+
+    with Cluster(backends=1, partitions=2) as cluster:
+        path = with_file(cluster.folder, hash_with('half', True), hash_with('gone', False), version=b'VALKEY080')
+        check_copied(copy('--from', path, cluster=cluster), 'copy: 2 keys;')
+        with cluster.connect() as target:
+            wait_for(lambda: target.call('EXISTS', 'gone')[1] == b'0', 'the fields to expire')
+            check_equal(target.call('HKEYS', 'half')[1], [('$', b'b')])
+            check_copied(copy('verify', '--from', path, cluster=cluster), 'verify: 1 keys, 1 expired;')
+            target.call('HSET', 'half', 'b', 'other')
+        check_equal(copy('verify', '--from', path, cluster=cluster).returncode, 1)
+
+
 @suite.case('files of Redis 7.2 and 7.4 and of Valkey 9: sets as listpacks, times to live of fields; values of unknown modules are named')
 def _(run):
     far = FAR_MS.to_bytes(8, 'little')
