@@ -87,9 +87,8 @@ static bool may_wait(const struct partition *partition)
 /* A client that is shown a copy as the master which does not lead drops its connection to the one that does. */
 static bool shows_leaders(const struct call *call)
 {
-    return (call->command->id == COMMAND_cluster_slots ||
-            call->command->id == COMMAND_cluster_shards) &&
-           call->partition->copies.is_closed && cluster_client(call->session);
+    return call->command->traits & TRAIT_SHOWS_LEADERS && call->partition->copies.is_closed &&
+           cluster_client(call->session);
 }
 
 bool leader_waits(const struct call *call)

@@ -203,8 +203,9 @@ static struct shard_known known_of(const struct call *call, const char *shard)
     const struct heard_shard *heard = heard_from_leader(call, shard);
     if (heard)
         return (struct shard_known){heard->is_lost, heard->offset, heard->heard_ms, &heard->copies};
-    return call->partition->copies.is_closed ? (struct shard_known){.is_lost = false}
-                                             : known_by_link(call, shard);
+    if (call->partition->copies.is_closed)
+        return (struct shard_known){.is_lost = false};
+    return known_by_link(call, shard);
 }
 
 static void set_link_state(const struct call *call, const char *shard, struct cluster_node *node)

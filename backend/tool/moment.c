@@ -206,7 +206,7 @@ static bool read_store_time(struct store *store, uint64_t *time_us)
 static bool replay_log(struct replayer *replayer, const struct archive_log *log,
                        const struct source *source, char *error, size_t size)
 {
-    struct archive_reach reach;
+    struct archive_reach reach = {0};
     if (!archive_log_walk(log, storage_logged(replayer->storage) + 1, replay_record, replayer,
                           &reach, error, size) ||
         (replayer->batches && !apply_collected(replayer, error, size)))

@@ -119,7 +119,8 @@ enum command_traits {
         1 << 26, /* argument 1 is a script; that of other CMD_SCRIPT commands names one */
     /* CLIENT KILL: runs beside a slow command, as it may end it; CMD_ALLOW_BUSY would show another flag than that of redis-server */
     TRAIT_RUNS_WHILE_BUSY = 1 << 28,
-    TRAIT_NOT_IN_EXEC = 1 << 10, /* may be queued, but EXEC replies command_exec_error() for it */
+    TRAIT_SHOWS_LEADERS = 1 << 29, /* CLUSTER SLOTS, SHARDS: names the leader of each shard */
+    TRAIT_NOT_IN_EXEC = 1 << 10,   /* may be queued, but EXEC replies command_exec_error() for it */
 };
 
 /* Which arguments are channels: ACL rules are checked against them. */

@@ -197,6 +197,7 @@ static void fill(struct caller *speaker, const struct client *unread)
         (void)snprintf(line, sizeof line, "PUBLISH x %0*d\r\n", len, 1);
         say(speaker, line);
         expect(speaker, ":1\r\n");
+        sim_run_for(50 * STEP_US); /* the message may come after this reply */
     }
 }
 
