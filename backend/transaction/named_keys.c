@@ -11,6 +11,8 @@ static bool find_named_key(struct call *call, const struct command *command,
     bool is_found = false;
     keys_list_init(&keys);
     (void)keys_find(command, argv, argc, &keys);
+    if (keys_lack_value(command, &keys, argc)) /* any shard may refuse the command */
+        keys.count = 0;
     for (uint32_t i = 0; i < keys.count && !is_found; i++) {
         struct bytes key = argv[keys.refs[i].index];
         if (only_written && !key_is_written(&keys.refs[i]))

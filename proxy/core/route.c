@@ -91,13 +91,6 @@ bool route_keys_locate(const struct route_rules *rules, const struct bytes *argv
     return end < list->count;
 }
 
-/* True when the last key has no value, as in MSET a 1 b. */
-static bool lacks_value(const struct command *command, const struct key_list *keys, uint32_t argc)
-{
-    uint32_t step = keys->count > 1 ? keys->refs[1].index - keys->refs[0].index : 1;
-    return command->route == ROUTE_SPLIT && keys->refs[keys->count - 1].index + step > argc;
-}
-
 /* The shard that runs a command with keys of several shards: that of the first key that it writes, else of its first
  * key. */
 static uint16_t shard_across(const struct route_keys *keys)
@@ -113,7 +106,7 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
 {
     if (!keys->is_prepared)
         route_keys_find(command, argv, argc, keys);
-    if (keys->list.count == 0 || lacks_value(command, &keys->list, argc))
+    if (keys->list.count == 0 || keys_lack_value(command, &keys->list, argc))
         return (struct route){
             .kind = ROUTE_KIND_ANY}; /* the backend replies the error for invalid arguments */
     while (route_keys_locate(rules, argv, keys, keys->list.count))

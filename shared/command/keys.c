@@ -63,6 +63,13 @@ bool keys_possible(const struct command *command)
     return false;
 }
 
+bool keys_lack_value(const struct command *command, const struct key_list *keys, uint32_t argc)
+{
+    uint32_t step = keys->count > 1 ? keys->refs[1].index - keys->refs[0].index : 1;
+    return command->route == ROUTE_SPLIT && keys->count &&
+           keys->refs[keys->count - 1].index + step > argc;
+}
+
 uint32_t keys_number_at(const struct command *command)
 {
     switch (command->key_rule) {

@@ -55,6 +55,9 @@ int keys_find(const struct command *command, const struct bytes *argv, uint32_t 
 int keys_report(const struct command *command, const struct bytes *argv, uint32_t argc,
                 struct key_list *list);
 
+/* Has the last of the keys that keys_find found no value, as in MSET a 1 b? Then the handler refuses the request before it opens a key. */
+bool keys_lack_value(const struct command *command, const struct key_list *keys, uint32_t argc);
+
 /* Index of the argument with the number of keys that follow it; 0: the command has none. */
 uint32_t keys_number_at(const struct command *command);
 
