@@ -597,7 +597,7 @@ def _(run):
             check_equal([of_a.get('GET', low), of_b.get('GET', high)], [b'v', b'v'])
             for reader, key, owner in ((of_a, high, 2), (of_b, low, 0)):
                 check_equal(str(reader.get('GET', key)).split()[0::2], ['MOVED', '%s:%d' % copies.backends[owner].addresses[0][:2]])
-                check_equal([[first, last, node[1]] for first, last, node in reader.get('CLUSTER', 'SLOTS')],
+                check_equal([[first, last, node[1]] for first, last, node, *_copies in reader.get('CLUSTER', 'SLOTS')],
                             [[0, 8191, copies.backends[0].addresses[0][1]], [8192, 16383, copies.backends[2].addresses[0][1]]])
             copies.halves = ['0-4095', '4096-16383']
             copies.reload()
