@@ -94,7 +94,7 @@ uint64_t peer_address_hash(const char *address)
     char lower[PEER_ADDRESS_MAX + 1];
     struct xxh3 hash;
     size_t len = 0;
-    for (; address[len] && len < PEER_ADDRESS_MAX; len++)
+    for (; len < PEER_ADDRESS_MAX && address[len]; len++)
         lower[len] = (char)tolower((unsigned char)address[len]);
     xxh3_init(&hash);
     xxh3_add(&hash, (struct bytes){lower, len});
