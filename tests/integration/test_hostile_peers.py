@@ -317,10 +317,11 @@ def greet(cluster, connection, run_id):
 class Steps:
     """Requests of one transaction or move in the order of a backend, each after the reply to the one before; some are spoiled."""
 
-    def __init__(self, connection, forger, spoiler, wish):
+    def __init__(self, connection, forger, spoiler, wish, timeout=None):
+        """`timeout`: for a reply, if a request may wait for the lock of a transaction that never ends."""
         self.wish = wish  # epoch of the map
         self.sock, self.forger, self.spoiler, self.number, self.data = connection.sock, forger, spoiler, 1 << 20, b''
-        self.sock.settimeout(0.2)  # a request may wait for the lock of a transaction that never ends
+        self.sock.settimeout(timeout or harness.patience())
 
     def send(self, kind, payload, share=0.2):
         self.number += 1
@@ -379,7 +380,7 @@ def forge(cluster, rng, run_id):
     forger, spoiler = Forger(rng, run_id), Spoiler(rng.randrange(1 << 30))
     with cluster.partition(0) as connection:
         greet(cluster, connection, run_id)
-        steps = Steps(connection, forger, spoiler, cluster.epoch)
+        steps = Steps(connection, forger, spoiler, cluster.epoch, timeout=0.2)
         try:
             for _ in range(10):
                 rng.choice((steps.transaction, steps.move))()
@@ -501,7 +502,6 @@ def _(run):
                 run_id = '%040x' % life
                 greet(cluster, connection, run_id)
                 steps = Steps(connection, Forger(random.Random(1), run_id), Spoiler(0), cluster.epoch)
-                steps.sock.settimeout(harness.patience())
                 for number in keys[4 * life:4 * life + 4]:
                     got.append(prepared(steps, run_id, number, 3))
         check_equal(got[0], [DONE, DONE])
@@ -518,7 +518,6 @@ def _(run):
         with cluster.partition(0) as connection:
             greet(cluster, connection, 'e' * 40)
             steps = Steps(connection, Forger(random.Random(1), 'e' * 40), Spoiler(0), cluster.epoch)
-            steps.sock.settimeout(harness.patience())
             check_equal(prepared(steps, 'e' * 40, keys[-1], 3)[-1], FAILED)
 
 
