@@ -80,7 +80,10 @@ class Client:
         self.rng = random.Random('%d %d' % (chaos.seed, index))
         self.shards = list(range(BACKENDS)) if index % 3 == 0 else [index % BACKENDS]
         self.books = {shard: Book(self.key(shard, 'log'), self.key(shard, 'last')) for shard in self.shards}
-        self.number, self.streak, self.answers = 0, 0, 0
+        self.number, self.answers = 0, 0
+        self.touched, self.hurt = set(), set()  # shards that this pipeline has used, and those that had errors
+        # of each shard: successive pipelines that have used it without an error, since this recovery of the cluster began
+        self.streaks, self.recovery = dict.fromkeys(self.shards, 0), 0
         self.has_stopped = False
 
     def key(self, shard, name):
@@ -95,6 +98,7 @@ class Client:
 
     def write(self, shard):
         book, number = self.books[shard], self.next_number()
+        self.touched.add(shard)
         return ['EVAL', WRITE, 2, book.log, book.last, number], lambda reply: self.took_write(shard, number, reply)
 
     def took_write(self, shard, number, reply):
@@ -109,6 +113,7 @@ class Client:
     def read(self, shard):
         book, number = self.books[shard], self.next_number()
         command = self.rng.choice(['EVAL', 'EVAL_RO'])
+        self.touched.add(shard)
         return [command, READ, 1, book.last, number], lambda reply: self.took_read(shard, number, reply)
 
     def took_read(self, shard, number, reply):
@@ -121,6 +126,7 @@ class Client:
             if not self.is_error(reply, self.shards):
                 for shard, got in zip(self.shards, reply):
                     self.expect(self.books[shard].may_hold(got), 'MGET of shard %d' % shard, got)
+        self.touched.update(self.shards)
         return ['MGET', *(self.books[shard].last for shard in self.shards)], took
 
     def echo(self):
@@ -167,9 +173,20 @@ class Client:
         named = [shard for shard in shards if "shard 'b%dp0'" % shard in text]
         self.expect(named and named[0] in self.chaos.victims, 'shards %s while %s is hurt by %s'
                     % (shards, sorted(self.chaos.victims), self.chaos.fault), text)
-        self.streak = -1
+        self.hurt.add(named[0])
         self.chaos.errors[named[0]] += 1
         return True
+
+    def note_pipeline(self):
+        if self.recovery != self.chaos.recovery:  # a pipeline of before, perhaps
+            self.recovery, self.streaks = self.chaos.recovery, dict.fromkeys(self.shards, 0)
+        else:
+            for shard in self.touched:
+                self.streaks[shard] = 0 if shard in self.hurt else self.streaks[shard] + 1
+        self.touched, self.hurt = set(), set()
+
+    def is_served(self):
+        return self.recovery == self.chaos.recovery and min(self.streaks.values()) >= 3
 
     async def run(self):
         chaos = self.chaos
@@ -183,7 +200,7 @@ class Client:
             connection.writer.write(encode_all(commands))
             for _, take in commands:
                 take(value(await connection.read()))
-            self.streak += 1
+            self.note_pipeline()
             self.answers += len(commands)
             await asyncio.sleep(chaos.pause_s)
         connection.close()
@@ -196,7 +213,7 @@ class Chaos:
         self.run, self.cluster, self.seed = run, cluster, run.seed
         self.rng = random.Random(run.seed)
         self.pause_s = run.options.pause / 1000
-        self.victims, self.fault = set(), 'nothing'
+        self.victims, self.fault, self.recovery = set(), 'nothing', 0
         self.errors, self.counts = [0] * BACKENDS, {}
         self.stopping = self.is_paused = False
         self.wrong = []
@@ -281,10 +298,10 @@ class Chaos:
         return any(relay.count_damaged() for relay in self.cluster.relays.values())
 
     def recover(self):
+        """Every client is served by each of its shards again: its worker's connection to the shard may be the last one that is back."""
         self.wait(lambda: not self.has_damage(), 'damaged connections to be closed', 60)
-        for client in self.clients:
-            client.streak = min(client.streak, 0)
-        self.wait(lambda: all(client.streak >= 3 for client in self.clients), 'all to be served again', 60)
+        self.recovery += 1
+        self.wait(lambda: all(client.is_served() for client in self.clients), 'all to be served again', 60)
         self.victims, self.fault = set(), 'nothing'
 
     def compare(self):
@@ -321,7 +338,7 @@ class Chaos:
 
 @suite.case('under faults of every kind each reply belongs to its request, acknowledged writes stay, and other shards have no errors')
 def _(run):
-    upstream = {'upstream': {'timeout': '%dms' % (1500 * harness.SLOW), 'backoff-max': '300ms'}}
+    upstream = {'upstream': {'timeout': '%dms' % (2000 * harness.SLOW), 'backoff-max': '300ms'}}  # `slow` adds up to a second
     # without fsync: a disk that stands still for a second would look like a fault
     with Cluster(backends=BACKENDS, partitions=1, proxies=PROXIES, backend_options={'backend': {'durability': 'os'}},
                  proxy_options=upstream, relay=lambda address: Relay(address, run.seed)) as cluster:
