@@ -179,8 +179,21 @@ def _(run):
         shards[2].get('PEXPIRE', c, '1')
         wait_for(lambda: shards[2].get('EXISTS', c) == 0, 'the key to expire')
         check_equal(watch_and_set(lambda: None), [8, 5], 'it had expired before')
-        shards[2].get('SET', c, 'x', 'PX', '3000')  # it must not expire before WATCH
-        check_equal(watch_and_set(lambda: wait_for(lambda: shards[2].get('EXISTS', c) == 0, 'the key to expire')), None)
+        def expires_under_watch(expires_ms):
+            """False: the key had expired before WATCH, which it must not."""
+            was_there = []
+
+            def wait_expired():
+                was_there.append(shards[2].get('EXISTS', c))
+                wait_for(lambda: shards[2].get('EXISTS', c) == 0, 'the key to expire')
+            shards[2].get('SET', c, 'x', 'PX', expires_ms)
+            reply = watch_and_set(wait_expired)
+            if not was_there[0] and reply is not None:
+                check_equal([shards[0].get('DECR', a), shards[1].get('DECR', b)], [8, 5])
+                return False
+            check_equal(reply, None)
+            return True
+        check(any(expires_under_watch(expires_ms) for expires_ms in (3000, 15000, 60000)), 'WATCH took a minute')
 
         def restart():
             cluster.backends[2].kill9()
@@ -536,6 +549,13 @@ def run_tellers(run, cluster, accounts, tellers, work):
                                                          for name in ('moved', 'read', 'refused')))
 
 
+def wait_transfers(threads, count):
+    """So many more, also if a slow machine takes minutes for them."""
+    done = sum(thread.moved for thread in threads)
+    for goal in range(done, done + count, 50):
+        wait_for(lambda: sum(thread.moved for thread in threads) > goal + 50 or any(thread.wrong for thread in threads), 'transfers')
+
+
 def open_bank(cluster, count):
     accounts = ['account:%d' % i for i in range(count)]
     for account in accounts:
@@ -564,8 +584,7 @@ def _(run):
     for count in (20, 2):
         with Linked() as cluster:
             accounts = open_bank(cluster, count)
-            run_tellers(run, cluster, accounts, 8, lambda threads: wait_for(
-                lambda: sum(thread.moved for thread in threads) > 1000 or any(thread.wrong for thread in threads), 'transfers'))
+            run_tellers(run, cluster, accounts, 8, lambda threads: wait_transfers(threads, 1000))
             close_bank(cluster, accounts)
 
 
@@ -576,9 +595,7 @@ def _(run):
 
         def kill(threads):
             for _ in range(sized(4, long=200)):
-                done = sum(thread.moved for thread in threads)
-                wait_for(lambda: sum(thread.moved for thread in threads) > done + 100 or
-                         any(thread.wrong for thread in threads), 'transfers')
+                wait_transfers(threads, 100)
                 victims = run.rng.sample(cluster.backends, run.rng.choice([1, 1, 2, 3]))
                 for victim in victims:
                     victim.kill9()
