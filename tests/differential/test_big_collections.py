@@ -54,7 +54,8 @@ def play(run, cluster, oracle, proto, seed):
 
 
 def compare(run, shards):
-    with Oracle() as oracle, Cluster(backends=shards, partitions=1, linked=True) as cluster:
+    # a slow machine needs long to start a backend
+    with Oracle() as oracle, Cluster(backends=shards, partitions=1, linked=True, proxy_options={'upstream': {'hold': '1m'}}) as cluster:
         for proto in (2, 3):
             play(run, cluster, oracle, proto, run.seed * 10 + proto)
 

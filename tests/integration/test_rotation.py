@@ -18,7 +18,8 @@ def restart(process, section, secret, previous):
 
 @suite.case('the cluster secret changes in one rolling restart and another one: after each process all shards serve all proxies')
 def _(run):
-    with Cluster(backends=3, partitions=1, proxies=2, linked=True) as cluster:
+    # a slow machine needs long to start a backend
+    with Cluster(backends=3, partitions=1, proxies=2, linked=True, proxy_options={'upstream': {'hold': '1m'}}) as cluster:
         def all_is_well(what):
             for shard in range(3):
                 with cluster.partition(shard) as partition:

@@ -14,6 +14,7 @@ from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
 SHARDS = 3
+PATIENT = {'upstream': {'hold': '1m'}}  # a slow machine needs long to start a backend
 ROUNDS = sized(80, long=3000)
 KEYS = ['key:%d' % i for i in range(24)] + ['{tag}:%d' % i for i in range(8)]
 FIELDS = ['a', 'b', 'c']
@@ -160,14 +161,14 @@ def _(run):
 
 @suite.case('three shards count them together, while slots move and backends are killed')
 def _(run):
-    with Cluster(backends=SHARDS, partitions=1, proxies=1, linked=True) as cluster:
+    with Cluster(backends=SHARDS, partitions=1, proxies=1, linked=True, proxy_options=PATIENT) as cluster:
         check(len({cluster.shard_of_slot(slot_of(key)) for key in KEYS}) == SHARDS, 'keys at all shards')
         run.note(Play(run, cluster, SHARDS).play())
 
 
 @suite.case('slots of which some rows have arrived when both shards are killed: each hash is counted once')
 def _(run):
-    with Cluster(backends=2, partitions=1, proxies=1, linked=True, slots=['0-8191', '8192-16383'],
+    with Cluster(backends=2, partitions=1, proxies=1, linked=True, slots=['0-8191', '8192-16383'], proxy_options=PATIENT,
                  backend_options={'backend': {'migration-rate': '20kb'}}) as cluster:
         client = cluster.connect()
         names = ['hash:%d' % i for i in range(sized(1500, long=20000))]
