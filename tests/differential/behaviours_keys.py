@@ -513,8 +513,7 @@ CASES = [
         PING
         EXEC'''),
     ('7 WATCH: a watched key that expires makes EXEC nil', '''
-        SET {w}k v PX 500
-        WATCH {w}k
+        SET {w}k v PX 500 | WATCH {w}k
         2: !gone {w}k
         !gone {w}k
         MULTI

@@ -231,10 +231,10 @@ def hints(address, typed):
     """What redis-cli shows behind these words on a terminal."""
     child, terminal = pty.fork()
     if child == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 200, 0, 0))  # it reads the size when it begins
         os.execvpe('redis-cli', ['redis-cli', '-h', address[0], '-p', str(address[1])], dict(os.environ, TERM='xterm'))
     shown = b''
     try:
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 200, 0, 0))
         for awaited, words in ((b'> ', typed), (b'\x1b[0;90;49m', b'\r'), (b'ERR', b'\x04')):
             while awaited not in shown:
                 shown += os.read(terminal, 65536)

@@ -129,7 +129,8 @@ def fits(expected, reply, in_script=False):
         return reply[0] == '-' and reply[1].startswith(payload[:-3])
     if kind == ':' and payload.startswith(b'~'):
         most = int(payload[1:])
-        return reply[0] == ':' and most - SLACK * (1000 if most >= 100000 else 1) <= int(reply[1]) <= most
+        least = max(0, most - SLACK * (1000 if most >= 100000 else 1))  # -1 and -2 say that there is no time
+        return reply[0] == ':' and least <= int(reply[1]) <= most
     if isinstance(payload, list):
         if reply[0] != kind or not isinstance(reply[1], list) or len(reply[1]) != len(payload):
             return False
