@@ -35,20 +35,26 @@ def check_report(text, name, program, thread, commands):
     check(SECRET not in text, 'the log has a value')
 
 
+def end_by(process, name, program, commands):
+    """Sends the signal, and checks what the process writes."""
+    number = getattr(signal, name)
+    process.signal(number)
+    check_equal(process.child.wait(60), -number, '%s of %s' % (name, program))
+    process.child = None
+    check_report(process.log().decode(), name, program, 'main', commands)
+
+
 @suite.case('each signal that ends a program is reported with its threads and their commands, and ends it as before')
 def _(run):
     if is_sanitized(binary('scree-backend')):
         return
     for name in SIGNALS:
-        with Cluster(backends=1, partitions=2, proxies=1) as cluster, cluster.connect() as client:
-            client.call('SET', cluster.key_on(0), SECRET)
-            client.call('HSET', cluster.key_on(1), 'f', SECRET)
-            for process, program, commands in ((cluster.backends[0], 'scree-backend', {'partition-0': 'set', 'partition-1': 'hset', 'main': 'none'}),
-                                               (cluster.proxies[0], 'scree-proxy', {'main': 'none'})):
-                process.signal(getattr(signal, name))
-                check_equal(process.child.wait(60), -getattr(signal, name), '%s of %s' % (name, program))
-                check_report(process.log().decode(), name, program, 'main', commands)
-                process.child = None
+        with Cluster(backends=1, partitions=2, proxies=1) as cluster, cluster.partition(0) as first, cluster.partition(1) as second:
+            backend, proxy = cluster.backends[0], cluster.proxies[0]
+            end_by(proxy, name, 'scree-proxy', {'main': 'none'})  # before the backend: its health checks are commands, too
+            first.call('SET', cluster.key_on(0), SECRET)
+            second.call('HSET', cluster.key_on(1), 'f', SECRET)
+            end_by(backend, name, 'scree-backend', {'partition-0': 'set', 'partition-1': 'hset', 'main': 'none'})
 
 
 @suite.case('a report goes to the log file and to standard error')
