@@ -37,6 +37,15 @@ def both(cluster):
     return (('proxy', cluster.proxies[0].address), ('partition', cluster.backends[0].addresses[0]))
 
 
+def try_call(address, *words):
+    """The reply; None if the connection is refused, or ends."""
+    try:
+        with Connection(address, timeout=2) as connection:
+            return connection.call(*words)
+    except (Closed, OSError):
+        return None
+
+
 def answer(address, data):
     """The bytes received after sending these, until the connection ends or fails."""
     with Connection(address) as connection:
@@ -294,9 +303,7 @@ def _(run):
             sock.close()
 
         def is_free():
-            with cluster.connect() as connection:
-                connection.send('PING')
-                return connection.read() == ('+', b'PONG')
+            return try_call(cluster.proxies[0].address, 'PING') == ('+', b'PONG')
         wait_for(is_free, 'room for others')
 
 
@@ -345,14 +352,6 @@ def without_descriptors(process, spare):
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (highest + 1 + spare if spare else 3, limits[1]))
     yield
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
-
-
-def try_call(address, *words):
-    try:
-        with Connection(address, timeout=2) as connection:
-            return connection.call(*words)
-    except (Closed, OSError):
-        return None
 
 
 @suite.case('a proxy without free descriptors serves the clients that it has, and new ones as soon as there is room')
