@@ -6,7 +6,7 @@ import re
 import shutil
 
 from support.cluster import metric
-from support.copies import QUICK
+from support.copies import QUICK, UNHURRIED
 from support.harness import Suite, check, check_equal, wait_for
 from support.members import Members
 from support.resp import Closed, ReplyError
@@ -15,14 +15,16 @@ suite = Suite(__doc__)
 
 
 def hand_over(members, index):
-    with members.leader() as client:
-        check_equal(client.get('SCREE', 'LEADER', 'TO', members.address(index)), b'OK')
-    wait_for(lambda: members.serves(index), 'copy %d to serve' % index)
+    def leads():
+        with contextlib.suppress(OSError, Closed), members.copy(members.wait_leader()) as client:
+            client.get('SCREE', 'LEADER', 'TO', members.address(index))
+        return members.serves(index)
+    wait_for(leads, 'copy %d to lead' % index, pause=0.05)
 
 
 @suite.case('a copy whose map and members name no address of its leader follows it')
 def _(run):
-    with Members() as members:
+    with Members(backend_options=UNHURRIED) as members:
         leader = members.wait_leader()
         sleeper, leaver = [index for index in range(3) if index != leader]
         old_map = members.folder + '/old-shards.ini'
@@ -31,8 +33,7 @@ def _(run):
         newcomer = members.add()
         members.change([leader, newcomer, sleeper], asleep=sleeper)
         hand_over(members, newcomer)
-        with members.copy(newcomer) as client:
-            check_equal(client.get('SET', 'k', 'v'), b'OK')
+        check_equal(members.ask('SET', 'k', 'v'), b'OK')
         members.backends[sleeper].options = {'backend': dict(members.spare_options['backend'], shards=old_map)}
         members.backends[sleeper].write_config()
         members.backends[sleeper].start()
@@ -51,8 +52,7 @@ def reads(members, index):
 @suite.case('an empty disk never votes, and never wins: all copies stop, and the one at the first address has lost its disk')
 def _(run):
     with Members() as members:
-        with members.leader() as client:
-            check_equal(client.get('SET', 'k', 'v'), b'OK')
+        check_equal(members.ask('SET', 'k', 'v'), b'OK')
         members.wait_follows(*members.order[1:])
         for backend in members.backends:
             backend.kill9()
@@ -65,22 +65,17 @@ def _(run):
                 check(isinstance(got, ReplyError) or got == b'no answer', 'copy %d replies %r' % (index, got))
         members.backends[2].start()
         check(members.wait_leader() != 0, 'the empty disk has won')
-        with members.leader() as client:
-            check_equal(client.get('GET', 'k'), b'v')
+        check_equal(members.ask('GET', 'k'), b'v')
         members.wait_members(0, 1, 2)
         members.wait_follows(*members.order[1:])
 
 
 def count_up(members, keys=200):
-    with members.copy(members.wait_leader()) as client:
-        for i in range(keys):
-            check_equal(client.get('SET', 'k:%d' % i, 'v%d' % i), b'OK')
+    check_equal(members.ask('MSET', *[word for i in range(keys) for word in ('{k}:%d' % i, 'v%d' % i)]), b'OK')
 
 
 def check_counted(members, keys=200):
-    with members.copy(members.wait_leader()) as client:
-        for i in range(keys):
-            check_equal(client.get('GET', 'k:%d' % i), b'v%d' % i)
+    check_equal(members.ask('MGET', *['{k}:%d' % i for i in range(keys)]), [b'v%d' % i for i in range(keys)])
 
 
 @suite.case('a lost disk is replaced by an empty backend at another address, and by a map that names it; the disk may be the leader\'s')
@@ -104,7 +99,7 @@ def figures(members, index):
 
 @suite.case('metrics say how many copies may be lost until no copy can serve, and how often a copy has begun to serve')
 def _(run):
-    with Members(backend_options={'backend': {'leader-return': '0'}}) as members:
+    with Members(backend_options=UNHURRIED) as members:
         leader = members.wait_leader()
         wait_for(lambda: figures(members, leader)[:2] == (3, 1), 'one of three copies to be spare')
         leads = figures(members, leader)[2]
@@ -114,9 +109,7 @@ def _(run):
         members.backends[second].start()
         wait_for(lambda: figures(members, leader)[:2] == (3, 1), 'the copy to be back')
         for index in (first, leader):
-            with members.copy(members.wait_leader()) as client:
-                wait_for(lambda: client.get('SCREE', 'LEADER', 'TO', members.address(index)) == b'OK', 'the hand-over to begin')
-            wait_for(lambda: members.serves(index), 'copy %d to serve' % index)
+            hand_over(members, index)
         check_equal(figures(members, leader)[2], leads + 1)
         wait_for(lambda: figures(members, first)[1] == 0, 'a copy that follows to say nothing of others')
 

@@ -14,11 +14,11 @@ import signal
 
 from support import harness
 from support.cluster import Cluster, with_option
-from support.harness import PATIENCE, check_equal, wait_for
+from support.harness import PATIENCE, Failure, check_equal, wait_for
 from support.resp import Closed, Connection, ReplyError
 
 
-UNHURRIED = {'backend': {'election-timeout': '3s'}}  # for cases in which no copy may lead because this machine is slow
+UNHURRIED = {'backend': {'election-timeout': '%dms' % (1000 * max(3, harness.SLOW))}}  # for cases in which no copy may lead because this machine is slow
 QUICK = 1.0  # seconds in which a copy that serves has answered; one that waits for a leader, or stands still, has not
 
 
@@ -40,7 +40,7 @@ class Copies(Cluster):
 
     def __init__(self, copies=3, backend_options=None, partitions=1, replicas='yes', **options):
         backend_options = with_option(backend_options, 'backend', 'replicas', replicas)
-        for name, value in {'replica-reads': 'stale', 'peer-timeout': '2s', 'leader-return': '0'}.items():
+        for name, value in {'replica-reads': 'stale', 'peer-timeout': '%dms' % (2000 * harness.SLOW), 'leader-return': '0'}.items():
             backend_options = with_option(backend_options, 'backend', name, value)
         super().__init__(backends=copies, partitions=partitions, linked=True, slots=['0-16383'], backend_options=backend_options, **options)
         self.order = list(range(copies))
@@ -100,8 +100,13 @@ class Copies(Cluster):
     def wait_follows(self, *indexes):
         """Waits until these copies have applied what the leader has."""
         for index in indexes:
-            wait_for(lambda: self.hears(index) and self.applied(index) >= self.applied(self.order[0]),
-                     'copy %d to have all' % index, pause=0.05)
+            wait_for(lambda: self.hears(index) and self.has_all(index), 'copy %d to have all' % index, pause=0.05)
+
+    def has_all(self, index, leader=None):
+        """Has the copy applied what the leader has?"""
+        with contextlib.suppress(OSError, Closed, IndexError):  # as for phase()
+            return self.applied(index) >= self.applied(self.order[0] if leader is None else leader)
+        return False
 
     def hears(self, index):
         """Does the copy follow, and is it connected to the leader?"""
@@ -173,6 +178,26 @@ class Voters(Copies):
         self.order.insert(0, index)  # the leader comes first, as in Copies
         return index
 
+    def wait_follows(self, *indexes):
+        """As of Copies; whichever of them leads, because another one may have been elected."""
+        for index in indexes:
+            wait_for(lambda: self.wait_leader() == index or (self.hears(index) and self.has_all(index)), 'copy %d to have all' % index, pause=0.05)
+
+    def ask(self, *words):
+        """The reply of the copy that leads, also if another one is elected meanwhile. Not for commands that must not run twice."""
+        replies = []
+
+        def answers():
+            with contextlib.suppress(OSError, Closed), self.copy(self.wait_leader()) as connection:
+                replies[:] = [connection.get(*words)]
+                return not isinstance(replies[0], ReplyError)
+            return False
+        try:
+            wait_for(answers, 'a reply to %s' % words[0], pause=0.05)
+        except Failure as failure:
+            raise Failure('%s; the last one: %r' % (failure, replies)) from None
+        return replies[0]
+
     def wait_voters(self, *indexes):
         """Waits until these copies are connected, and vote."""
         addresses = {'%s:%d' % self.backends[index].addresses[0][:2] for index in indexes}
@@ -222,8 +247,7 @@ class TwoShards(Copies):
 
     def wait_copied(self):
         for leader, copy in self.orders:
-            wait_for(lambda: self.phase(copy) == 'following' and self.applied(copy) >= self.applied(leader),
-                     'copy %d to have all' % copy, pause=0.05)
+            wait_for(lambda: self.phase(copy) == 'following' and self.has_all(copy, leader), 'copy %d to have all' % copy, pause=0.05)
 
 
 class ThreeShards(TwoShards):
