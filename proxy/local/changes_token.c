@@ -62,9 +62,11 @@ static bool read_copied_slots(struct bytes text, struct changes_copy *copy)
 {
     struct copied_slots slots = {.is_in = copy->is_in, .is_good = true};
     copy->is_part = text.len > 0;
-    while (text.len && slots.is_good)
+    while (text.len && slots.is_good) {
+        struct bytes range = cut_before(&text, '+');
         slots.is_good =
-            slot_ranges_each(cut_before(&text, '+'), note_listed, &slots) && slots.is_good;
+            range.len && slot_ranges_each(range, note_listed, &slots) && slots.is_good;
+    }
     return slots.is_good;
 }
 
