@@ -42,7 +42,7 @@ struct archive_order {
     uint64_t index;   /* all batches with times up to time_us have indexes up to this one */
     uint64_t time_us; /* 0: not known, at a copy that does not lead */
     uint64_t upto;    /* later batches are not copied: the group may not have committed them */
-    uint64_t seen_us; /* of a copy: when batches up to `upto` were all that it had */
+    uint64_t seen_us; /* of a copy that follows: when `upto` was all it had */
     uint64_t file_bytes, close_us;
     bool syncs;          /* commits are not synced one by one: the job syncs what it copies */
     const char *refusal; /* why there is no archive of this partition; NULL: there is one */
@@ -211,7 +211,8 @@ static bool copy_batches(struct archive *archive)
     return true;
 }
 
-/* A copy that does not lead has no time for its files, but knows that it has copied all that it has. */
+/* The time that the files prove: a restore to a later one is refused. A copy that does not lead has none for its files, but knows that it has
+ * copied all that it has. */
 static uint64_t reached_us(const struct archive *archive)
 {
     const struct archive_order *order = &archive->order;
@@ -323,7 +324,7 @@ static bool order_copy(struct archive *archive, char copy[COPY_NAME_MAX])
     if (!partition->copies.is_in_group || !figures.own)
         return false;
     order->upto = storage_committed(archive->storage);
-    order->seen_us = clock_wall_us();
+    order->seen_us = partition->copies.is_closed ? clock_wall_us() : 0;
     order->time_us = group_passed_us(partition);
     order->refusal =
         order->log_id ? NULL : "its log has no name: an older program has founded the group";

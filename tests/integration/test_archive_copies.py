@@ -195,10 +195,14 @@ def log_name(copies, index):
     return persistence(copies, index)['log_id']
 
 
-def archived(copies, index):
-    """Has this copy archived all that it has?"""
-    figures = persistence(copies, index)
-    return int(figures['archive_last_index']) >= int(figures['log_index']) and not figures['archive_error']
+def wait_copy_archived(copies, index):
+    """Waits until the archive of this copy, which leads, has all until now."""
+    now_us = time.time() * 1e6
+
+    def is_archived():
+        figures = persistence(copies, index)
+        return int(figures['archive_until_us']) > now_us and not figures['archive_error']
+    wait_for(is_archived, 'the archive of copy %d to have all until now' % index)
 
 
 def give_parts(place, cluster):
@@ -211,11 +215,12 @@ def give_parts(place, cluster):
 
 
 def back_up(copies, name):
-    """A copy that has just taken the lead may not have heard yet that nothing moves."""
+    """When the proxy has found the copy that leads; this one may not have heard yet that nothing moves."""
     def reply():
         got = client.call('SCREE', 'BACKUP', 'START', 'NAME', name, 'WAIT', 'LEASE', '15000')
         return None if b'start the backup when' in got[1] else got
     with copies.connect() as client:
+        wait_for(lambda: client.call('EXISTS', 'k')[0] == ':', 'the proxy to follow', pause=0.05)
         check_equal(wait_for(reply, 'a backup to begin', pause=0.1), ('$', name.encode()))
 
 
@@ -268,7 +273,7 @@ def _(run):
                 client.call('SET', 'k', 'of the lost leader')
             when_lost = moment()
             name = log_name(copies, 0)
-            wait_for(lambda: archived(copies, 0), 'the archive of the leader')
+            wait_copy_archived(copies, 0)
             copies.backends[0].kill9()
             copies.backends[1].start()
             copies.force_unmapped(1)
@@ -279,7 +284,7 @@ def _(run):
                 check_equal(client.get('GET', 'k'), b'before')
                 client.call('SET', 'k', 'of the forced copy')
             when = moment()
-            wait_for(lambda: archived(copies, 1), 'the archive of the forced copy')
+            wait_copy_archived(copies, 1)
             shutil.rmtree(copies.backends[0].data)
             copies.write_shards()
             copies.backends[0].start()
