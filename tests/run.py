@@ -37,8 +37,8 @@ LIMIT_S = 900
 LONG_LIMIT_S = 6 * 3600
 BENCH_LIMIT_S = 3 * 3600
 FUZZ_S, LONG_FUZZ_S = 10, 600
-# A script waits for its programs, and they wait for it: two scripts at a time used a quarter of two cores.
-SCRIPTS_AT_ONCE, SANITIZED_AT_ONCE = 4, 3
+# A script waits for its programs, and they wait for it: two scripts at a time used a quarter of two cores. Three leave room for bursts.
+SCRIPTS_AT_ONCE, SANITIZED_AT_ONCE = 3, 3
 # programs that run in parts at the same time (--part I/N), because no other test takes so long
 PARTS = {'test_transactions': 2}
 # These begin first, the longest first: the last test to begin should not take long.

@@ -64,8 +64,7 @@ static bool read_copied_slots(struct bytes text, struct changes_copy *copy)
     copy->is_part = text.len > 0;
     while (text.len && slots.is_good) {
         struct bytes range = cut_before(&text, '+');
-        slots.is_good =
-            range.len && slot_ranges_each(range, note_listed, &slots) && slots.is_good;
+        slots.is_good = range.len && slot_ranges_each(range, note_listed, &slots) && slots.is_good;
     }
     return slots.is_good;
 }
