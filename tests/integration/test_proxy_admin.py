@@ -63,19 +63,19 @@ def _(run):
         wait_for(lambda: time.monotonic() - began > 1.5, 'the request to be slow')
         cluster.backends[0].resume()
         check_equal(client.read()[1], b'OK')
-        entries = admin.get('SLOWLOG', 'GET')
-        check_equal(len(entries), 1, 'entries')
-        number, at, usec, argv, address, name = entries[0]
+        # on a busy machine another command may take a second, too
+        entry, = [entry for entry in admin.get('SLOWLOG', 'GET', '-1') if entry[3][:2] == [b'SET', slow_key.encode()]]
+        number, at, usec, argv, address, name = entry
         check_equal(argv, [b'SET', slow_key.encode(), b'x' * 128 + b'... (72 more bytes)'])
-        check(1000000 < usec and abs(at - time.time()) < 60, 'times %r' % entries[0])
-        check(address.startswith(b'127.0.0.1:') and name == b'worker', 'client %r' % entries[0])
+        check(1000000 < usec and abs(at - time.time()) < 60, 'times %r' % entry)
+        check(address.startswith(b'127.0.0.1:') and name == b'worker', 'client %r' % entry)
         both = pairs(admin.get('SCREE', 'SLOWLOG'))
         check_equal(len(both), 3, 'logs')
-        own = both[b'proxy'][0]
-        check_equal(own[:6], entries[0])
+        own, = [each for each in both[b'proxy'] if each[0] == number]
+        check_equal(own[:6], entry)
         check_equal(own[6], b'', 'namespace')
         check(own[7] in both and 1000000 < own[8] <= usec, 'shard %r' % own)
-        check_equal(admin.get('SLOWLOG', 'LEN'), 1)
+        check(admin.get('SLOWLOG', 'LEN') >= 1, 'its length')
 
 
 @suite.case('SLOWLOG at threshold 0: arguments cut as by Redis, secrets hidden, newest kept')
@@ -144,7 +144,8 @@ def _(run):
 
 @suite.case('SLOWLOG has the arguments of requests that waited together, also when there are megabytes of them')
 def _(run):
-    with Cluster(backends=1, partitions=1) as cluster, cluster.connect() as admin:
+    patient = {'upstream': {'timeout': '10m'}}  # a slow machine needs long to send them
+    with Cluster(backends=1, partitions=1, proxy_options=patient) as cluster, cluster.connect() as admin:
         clients, rows = [cluster.connect() for _ in range(128)], 60
         key = cluster.key_on(0)
         admin.get('CONFIG', 'SET', 'slowlog-max-len', str(len(clients) * rows + 10))
@@ -614,13 +615,13 @@ def _(run):
     with cluster_of(proxy_options=options) as cluster, enter(cluster, 'outside') as admin:
         clients = [enter(cluster, 'outside') for _ in range(4)]
         with enter(cluster, 'token-one') as one:
-            one.pipeline([['SET', 'inside', 'v']] * 500)
+            for round in range(5):  # in each one all of them, because after 20 seconds a slow machine's first rounds do not count any more
+                one.pipeline([['SET', 'inside', 'v']] * 200)
+                for client in clients:
+                    client.pipeline([['GET', 'hot']] * 400 + [['MGET', 'warm', 'hot']] * 100
+                                    + [['GET', 'rare:%d:%d' % (round, i)] for i in range(200)])
             check_equal([pairs(row)[b'key'] for row in one.get('SCREE', 'HOTKEYS')], [b'inside'], 'own keys')
             check(is_error(one.get('SCREE', 'HOTKEYS', 'RESET'), 'NOPERM'), 'RESET by a tenant')
-        for round in range(5):
-            for client in clients:
-                client.pipeline([['GET', 'hot']] * 400 + [['MGET', 'warm', 'hot']] * 100
-                                + [['GET', 'rare:%d:%d' % (round, i)] for i in range(200)])
         found = [pairs(row) for row in admin.get('SCREE', 'HOTKEYS', 'COUNT', '3')]
         check_equal([row[b'key'] for row in found], [b'hot', b'warm', b'inside'], 'order')
         check_equal([row[b'namespace'] for row in found], [b'', b'', b'one'], 'namespaces')
