@@ -16,7 +16,7 @@ import behaviours_values
 import behaviours_zsets
 from support import groups, transcript
 from support.cluster import Oracle, Shared
-from support.harness import Failure, Suite, check
+from support.harness import Failure, Suite, check, patience
 from support.resp import Closed, Connection, value
 
 for name in groups.NAMES:
@@ -93,7 +93,7 @@ def raw_replies(address, data, closes):
     with Connection(address) as connection:
         if closes:
             connection.send_raw(data)
-            return connection.read_until_closed(10)
+            return connection.read_until_closed(patience())
         connection.send_raw(data + b'PING the-end\r\n')
         answer = b''
         while not answer.endswith(b'$7\r\nthe-end\r\n'):
@@ -158,7 +158,7 @@ def raw_replies_locked(address, data, closes):
     with Connection(address) as connection:
         connection.send_raw(data + (b'' if closes else b'AUTH "open sesame"\r\nPING the-end\r\n'))
         if closes:
-            return connection.read_until_closed(10)
+            return connection.read_until_closed(patience())
         replies = []
         while not replies or replies[-1] != ('$', b'the-end'):
             try:

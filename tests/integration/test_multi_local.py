@@ -2,7 +2,7 @@
 """MULTI at the proxy with commands that the proxy answers itself: CONFIG, CLIENT, SLOWLOG, INFO and the like."""
 
 from support.cluster import Cluster, Oracle
-from support.harness import Suite, check, check_equal
+from support.harness import Suite, check, check_equal, patience
 from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
@@ -56,7 +56,7 @@ def _(run):
         with cluster.connect() as other:
             id = other.get('CLIENT', 'ID')
             other.send_many([['MULTI'], ['CLIENT', 'KILL', 'ID', id, 'SKIPME', 'no'], ['CONFIG', 'GET', 'databases'], ['EXEC'], ['PING']])
-            data, is_closed = other.read_until_closed(20)
+            data, is_closed = other.read_until_closed(patience())
             check(is_closed and data.startswith(b'+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n'), data)
         for _ in range(20):
             with cluster.connect() as other:

@@ -7,7 +7,7 @@ import re
 from support.cluster import Cluster
 from support.disk import SmallDisk
 from support.duel import Duel, add_script
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Closed, Connection, value
 
 suite = Suite(__doc__)
@@ -387,7 +387,7 @@ def _(run):
                 check(sent < 1000, 'it was never cut')
             run.note('cut after %d messages of 100 kB' % sent)
             check_equal(ears.read()[1][0], ('$', b'message'))
-            _, closed = deaf.read_until_closed(20)
+            _, closed = deaf.read_until_closed(patience())
             check(closed, 'the connection is still open')
             check_equal(writer.get('PUBSUB', 'NUMSUB', 'x'), [b'x', 1])
 
