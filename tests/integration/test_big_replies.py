@@ -115,8 +115,7 @@ def _(run):
             writer.call(*['MSET'] + [word for i in range(start, start + 500) for word in ('k%d' % i, 'v')])
         for _ in range(3):
             reader.send('KEYS', 'k*')
-            replies = writer.pipeline([['DEL' if i % 2 else 'SET', 'k%d' % i] + ([] if i % 2 else ['w'])
-                                       for i in range(0, count, 100)] + [['SET', 'x%d' % i, 'v'] for i in range(500)])
+            replies = writer.pipeline([['DEL', 'k%d' % i] if i % 200 else ['SET', 'k%d' % i, 'w'] for i in range(0, count, 100)] + [['SET', 'x%d' % i, 'v'] for i in range(500)])
             check(all(kind in '+:' for kind, _ in replies), 'a write failed')
             names = texts(value(reader.read()))
             check(len(set(names)) == len(names) and count - 200 <= len(names) <= count, '%d keys' % len(names))
