@@ -79,7 +79,7 @@ def _(run):
             check(figures(backend)[1] > 0 and figures(backend)[1] >= before, 'the time of the oldest segment')
             client.send('SET', 'last', VALUE)
             backend.kill9()
-            check(check_no_gap(backend) > 2, 'nothing is kept')
+            check(check_no_gap(backend) >= 2, 'nothing is kept')  # a segment may have more than 1 MB
             backend.start()
         client = cluster.partition(0)
         while figures(backend)[1] == before:
