@@ -250,8 +250,8 @@ def _(run):
         engine = running_engine()
         check_equal(engine, tree.call('/usr/bin/scree-backend', '--version').splitlines()[1], 'RocksDB of the running backend')
         run.note(engine)
-        check_equal([call('SADD', 'a', 'x'), call('SADD', 'b', 'x'), call('SINTERSTORE', 'c', 'a', 'b')], [1, 1, 1],
-                    'keys on several shards, which takes backends that know the shard map')
+        check_equal([call('SADD', 'a', 'x'), call('SADD', 'b', 'x')], [1, 1])
+        wait_for(lambda: call('SINTERSTORE', 'c', 'a', 'b') == 1, 'keys on several shards, which takes backends that know the shard map')
         for i in range(100):
             check_equal(call('SET', 'k%d' % i, i), b'OK')
         check_upgrade(tree, second)

@@ -115,11 +115,13 @@ class Play:
         return shown
 
     def recounted(self):
-        """The same, of all keys one by one."""
+        """The same, of all keys one by one; or an error."""
         counts = []
         for database in (0, 1):
             self.client.get('SELECT', str(database))
             names = self.client.get('KEYS', '*')
+            if isinstance(names, ReplyError):
+                return names
             ttls = [value(reply) for reply in self.client.pipeline([['HPTTL', name, 'FIELDS', '3', *FIELDS] for name in names])]
             counts.append(sum(isinstance(reply, list) and any(ttl >= 0 for ttl in reply) for reply in ttls))
         self.client.get('SELECT', '0')
@@ -130,7 +132,7 @@ class Play:
 
         def agree():  # what is due is deleted in the background
             seen[:] = [self.shown(), self.recounted()]
-            return seen[0] == seen[1]
+            return seen[0] == seen[1] and isinstance(seen[0], list)
         wait_for(agree, '%s: INFO keyspace to count all hashes whose fields have TTLs' % what)
         return seen[0]
 
