@@ -141,8 +141,8 @@ def fits(expected, reply, in_script=False):
 
 
 def with_times(text):
-    """The text with the times of this moment."""
-    now_ms = int(time.time()) * 1000 + 1
+    """The text with the times of a moment ago: a whole number of seconds and a millisecond, so that <now+500000> is less than 500 s away."""
+    now_ms = (int(time.time()) - 1) * 1000 + 1
     text = re.sub(r'<now\+(\d+)>', lambda found: str(now_ms + int(found.group(1))), text)
     return re.sub(r'<s\+(\d+)>', lambda found: str(now_ms // 1000 + int(found.group(1))), text)
 
