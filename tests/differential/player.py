@@ -11,11 +11,11 @@ import random
 import time
 
 from support import checks, groups
+from support.harness import patience
 from support.resp import show
 from support.stream import Carry, Member, Pause, Walk
 from support.transcript import Pair, Step, quote
 
-TIMEOUT = 20  # seconds
 # databases compared afterwards; streams write to 0, 1 and 2 (and to 15, which is emptied without a comparison)
 DATABASES = 3
 
@@ -55,7 +55,7 @@ class Player:
     def play(self, steps):
         """The first Difference, or None."""
         try:
-            with Pair(self.oracle_address, self.target_addresses, self.proto, timeout=TIMEOUT) as self.pair:
+            with Pair(self.oracle_address, self.target_addresses, self.proto, timeout=patience()) as self.pair:
                 self.oracle, self.target = self.pair.oracle, self.pair.target
                 if self.chill:
                     self.chill(True)
@@ -215,7 +215,7 @@ def read_database(connection):
                          ('KEYS but not SCAN', 'exact', keys_of(set(keys) - scanned)),
                          ('SCAN but not KEYS', 'exact', keys_of(scanned - set(keys)))]}
     for (key, check), kind in zip(plan, types):
-        found[key] = [('type', 'exact', kind), ('value', check, next(replies)), ('ttl', 'ttl', next(replies)),
+        found[key] = [('type', 'exact', kind), ('value', check, next(replies)), ('ttl', 'ttl_ms', next(replies)),
                       ('encoding', 'encoding', next(replies))]
     return found
 
@@ -234,9 +234,9 @@ def scan_keys(connection):
             return keys
 
 
-def shrink(player, steps, difference, seconds=15):
+def shrink(player, steps, difference):
     """A shorter stream with a difference of the same kind, and that difference."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + patience()
     best, best_difference = steps[:difference.index + 1], difference
 
     def still_differs(candidate):

@@ -6,7 +6,7 @@ the defined parts of the replies are compared. Errors are always compared byte f
 
 from support import groups
 
-TTL_TOLERANCE_MS = 5000
+TTL_TOLERANCE_S = 60  # a disk may stand still for seconds between the two servers
 STRING_ENCODINGS = {b'int', b'embstr', b'raw'}
 HASH_ENCODINGS = {b'listpack', b'listpackex', b'hashtable'}
 SET_ENCODINGS = {b'intset', b'listpack', b'hashtable'}
@@ -88,14 +88,18 @@ def kind(ours, theirs):
     return ours[0] == theirs[0] and (ours[1] is None) == (theirs[1] is None)
 
 
-def ttl(ours, theirs):
-    """A TTL or an expiry time: a difference of some seconds is allowed."""
+def ttl(ours, theirs, unit=1):
+    """A TTL or an expiry time in seconds: a difference of some seconds is allowed."""
     if ours[0] != ':' or theirs[0] != ':':
         return False
     a, b = int(ours[1]), int(theirs[1])
     if a < 0 or b < 0:
         return False
-    return abs(a - b) <= TTL_TOLERANCE_MS
+    return abs(a - b) <= TTL_TOLERANCE_S * unit
+
+
+def ttl_ms(ours, theirs):
+    return ttl(ours, theirs, 1000)
 
 
 def encoding(ours, theirs):
@@ -161,5 +165,5 @@ def scan_kind(ours, theirs):
         [item[0] for item in ours[1]] == [item[0] for item in theirs[1]]
 
 
-COMPARE = {'timeless': timeless, 'unordered': unordered, 'pairs': pairs, 'length': length, 'kind': kind, 'ttl': ttl, 'encoding': encoding,
+COMPARE = {'timeless': timeless, 'unordered': unordered, 'pairs': pairs, 'length': length, 'kind': kind, 'ttl': ttl, 'ttl_ms': ttl_ms, 'encoding': encoding,
            'hello': hello, 'scan_kind': scan_kind, 'types': types}

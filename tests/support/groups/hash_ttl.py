@@ -112,11 +112,15 @@ def passes(c):
     return Pause(['HPEXPIRE', c.key(), 3, 'FIELDS', len(words)] + words, 0.3)
 
 
-def ttls(ours, theirs):
+def ttls(ours, theirs, check='ttl'):
     """Arrays of times to live, which may differ by seconds."""
     if ours[0] != '*' or theirs[0] != '*' or len(ours[1]) != len(theirs[1]):
         return False
-    return all(checks.same('ttl', our, their) for our, their in zip(ours[1], theirs[1]))
+    return all(checks.same(check, our, their) for our, their in zip(ours[1], theirs[1]))
+
+
+def ttls_ms(ours, theirs):
+    return ttls(ours, theirs, 'ttl_ms')
 
 
 COMMANDS = [
@@ -130,4 +134,4 @@ COMMANDS = [
     (0.3, passes),
 ]
 
-CHECKS = {name: ttls for name in ('HTTL', 'HPTTL', 'HEXPIRETIME', 'HPEXPIRETIME')}
+CHECKS = {'HTTL': ttls, 'HEXPIRETIME': ttls, 'HPTTL': ttls_ms, 'HPEXPIRETIME': ttls_ms}

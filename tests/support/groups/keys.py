@@ -113,6 +113,6 @@ COMMANDS = [
 
 KEYLESS = {'SCAN', 'KEYS', 'DBSIZE', 'RANDOMKEY', 'SELECT', 'FLUSHDB', 'FLUSHALL', 'SWAPDB'}
 MANY_KEYS = {'DEL', 'UNLINK', 'EXISTS', 'TOUCH', 'RENAME', 'RENAMENX', 'COPY', 'OBJECT'}
-CHECKS = {'TTL': 'ttl', 'PTTL': 'ttl', 'EXPIRETIME': 'ttl', 'PEXPIRETIME': 'ttl', 'KEYS': 'unordered',
+CHECKS = {'TTL': 'ttl', 'PTTL': 'ttl_ms', 'EXPIRETIME': 'ttl', 'PEXPIRETIME': 'ttl_ms', 'KEYS': 'unordered',
           'OBJECT ENCODING': 'encoding', 'OBJECT REFCOUNT': 'kind', 'OBJECT IDLETIME': 'kind', 'DUMP': 'kind',
           'RANDOMKEY': 'kind', 'SCAN': 'scan_kind'}
