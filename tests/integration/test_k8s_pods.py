@@ -157,6 +157,12 @@ def wait_settled(client, epoch):
     wait_for(lambda: 'epoch:%d\r\n' % epoch in text() and 'settled:1\r\n' in text(), 'a settled map of epoch %d' % epoch)
 
 
+def wait_claimed(node):
+    """Waits until all shards own the slots of the first map: a proxy is ready before."""
+    with client_of(node) as client:
+        wait_settled(client, 1)
+
+
 def owner_of(client, slot):
     for line in client.get('SCREE', 'OWNERS'):
         run = dict(word.split('=', 1) for word in line.decode().split())
@@ -195,6 +201,7 @@ def _(run):
         with Connection((pod.address, pod.ports['partition-0'])) as client:
             check('NOAUTH' in str(client.get('GET', 'k')), 'a backend answers who has not said a password')
         with client_of(node) as client:
+            wait_settled(client, 1)  # a proxy is ready before
             client.pipeline([['SET', 'k%d' % i, i] for i in range(1000)])
             check_equal(client.get('DBSIZE'), 1000)
         wait_linked(node)
@@ -208,6 +215,7 @@ def _(run):
 def _(run):
     with node_of() as node:
         node.up(3, 3)
+        wait_claimed(node)
         old = list(node.proxies)
         with Callers(node, run) as callers:
             ends = []
@@ -246,6 +254,7 @@ def moved_map(text, keys):
 def _(run):
     with node_of() as node:
         node.up(3, 3)
+        wait_claimed(node)
         text = data_of(node.objects.get('ConfigMap', 'scree-proxy-config'))['shards.ini']
         with Callers(node, run) as callers, client_of(node) as client:
             fresh, (start, end) = moved_map(text, callers.keys())
@@ -354,8 +363,8 @@ def _(run):
             pod = node.proxies[1]
             with Connection((pod.address, pod.ports['redis-tls'], context)) as client:
                 check_equal(client.get('AUTH', PASSWORD), b'OK')
-                check_equal([value(reply) for reply in client.pipeline([['SET', 'k%d' % i, i] for i in range(100)])],
-                            [b'OK'] * 100)
+                wait_for(lambda: {value(reply) for reply in client.pipeline([['SET', 'k%d' % i, i] for i in range(100)])} == {b'OK'},
+                         'the shards to have claimed their slots')
             backend = node.backends[0]
             try:
                 Connection((backend.address, backend.ports['tls-0'], context)).get('PING')
