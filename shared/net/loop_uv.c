@@ -230,12 +230,28 @@ static void on_signal_closed(uv_handle_t *handle)
     free(container_of((uv_signal_t *)handle, struct signal, uv));
 }
 
+/* From here on the process ignores these signals: it ends by itself, and their default action, which libuv restores, would
+ * end it as if it had failed. */
+static void close_signals(struct loop *loop)
+{
+    sigset_t all;
+    sigset_t before;
+    CHECK(sigfillset(&all) == 0);
+    CHECK(pthread_sigmask(SIG_BLOCK, &all, &before) == 0);
+    for (struct list *link; (link = list_pop(&loop->signals));) {
+        uv_signal_t *uv = &container_of(link, struct signal, link)->uv;
+        int signum = uv->signum;
+        uv_close((uv_handle_t *)uv, on_signal_closed);
+        (void)signal(signum, SIG_IGN);
+    }
+    CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+}
+
 void loop_free(struct loop *loop)
 {
     CHECK(loop->opened == 0);
     loop_drain(loop);
-    for (struct list *link; (link = list_pop(&loop->signals));)
-        uv_close((uv_handle_t *)&container_of(link, struct signal, link)->uv, on_signal_closed);
+    close_signals(loop);
     uv_close((uv_handle_t *)&loop->turn, NULL);
     uv_close((uv_handle_t *)&loop->again, NULL);
     uv_close((uv_handle_t *)&loop->lingering.timer, NULL);

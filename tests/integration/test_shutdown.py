@@ -246,5 +246,16 @@ def _(run):
             check_equal(client.get('GET', 'k'), b'v')
 
 
+@suite.case('SIGTERM again and again, until the proxy has ended, does not change its exit code')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+        proxy = cluster.proxies[0]
+        for _ in range(5):
+            while proxy.child.poll() is None:
+                proxy.signal(signal.SIGTERM)
+            check_equal(proxy.child.returncode, 0, 'exit code')
+            proxy.start()
+
+
 if __name__ == '__main__':
     suite.main()
