@@ -199,9 +199,10 @@ class Side:
 
 
 def sort_lines(text):
-    """CLUSTER NODES: in any order, and without times and epochs."""
+    """CLUSTER NODES: in any order, and without times and epochs. While a node of redis-server waits for a PONG, it shows the time of its
+    PING."""
     lines = re.findall(r'<id \d> [^\\]*', text)
-    return sorted(re.sub(r' - 0 \d+ \d+ ', ' - 0 ', line) for line in lines)
+    return sorted(re.sub(r' - \d+ \d+ \d+ ', ' - ', line) for line in lines)
 
 
 def stable_fields(text):
@@ -209,8 +210,9 @@ def stable_fields(text):
 
 
 def unordered(reply):
-    """CLUSTER SHARDS, LINKS: in any order; times and buffers of links are not compared."""
-    return [re.sub(r"'(create-time|send-buffer-\w+)'\)?, [^,\]}]*", r'\1', item) for item in map(show, reply[1])]
+    """CLUSTER SHARDS, LINKS: in any order; times, buffers and events (there are more of them while a message is sent) of links are not
+    compared."""
+    return [re.sub(r"'(create-time|events|send-buffer-\w+)'\)?, [^,\]}]*", r'\1', item) for item in map(show, reply[1])]
 
 
 def comparable(words, reply, side):

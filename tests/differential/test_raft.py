@@ -92,7 +92,6 @@ def differs(programs, commands):
 
 def shorten(programs, commands):
     """Leaves out commands while the rest still differs."""
-    commands = commands[:differs(programs, commands) + 1]
     for at in range(len(commands) - 1, -1, -1):
         shorter = commands[:at] + commands[at + 1:]
         if shorter and differs(programs, shorter) is not None:
@@ -122,9 +121,10 @@ def main():
             for seed, commands, expected, found in zip(range(first, last), schedules,
                                                        *(play(program, schedules) for program in programs)):
                 # etcd draws its election time-outs by the clock, so that a difference may be one of that draw: a real one comes again
-                if difference(commands, expected, found) is None or differs(programs, commands) is None:
+                at = None if difference(commands, expected, found) is None else differs(programs, commands)
+                if at is None:
                     continue
-                commands = shorten(programs, commands)
+                commands = shorten(programs, commands[:at + 1])
                 print('FAIL seed %d: %s' % (seed, ' · '.join(commands)))
                 for program in programs:
                     print('  ' + play(program, [commands])[0][-1])
