@@ -5,6 +5,7 @@ The shards' replies to SCREE ACROSS come from the test (support/across.py), so i
 """
 
 import contextlib
+import os
 import random
 import signal
 
@@ -390,8 +391,9 @@ def write_map(cluster, shards):
     lines = ['[map]', 'epoch = %d' % cluster.epoch]
     for (name, (host, port), _), slots in zip([cluster.shard_addresses()[i] for i in shards], even_slots(len(shards))):
         lines += ['[shard %s]' % name, 'slots = %s' % slots, 'address = %s:%d' % (host, port)]
-    with open(cluster.shards_path, 'w') as file:
+    with open(cluster.shards_path + '.new', 'w') as file:
         file.write('\n'.join(lines) + '\n')
+    os.rename(cluster.shards_path + '.new', cluster.shards_path)
     cluster.proxies[0].reload()
     with cluster.connect() as client:
         wait_for(lambda: client.get('SCREE', 'MAP')[1] == cluster.epoch, 'the new map')
@@ -407,6 +409,8 @@ def _(run):
                 check_equal(shards.wait_seen(1).shard, 0)
                 for waiter in (second, third):
                     waiter.send('RENAME', a, c)
+                with cluster.connect() as probe:  # both requests were read, with the old map
+                    check_equal(probe.get('PING'), b'PONG')
                 write_map(cluster, [2, 1, 0])
                 for waiter in (second, third):
                     waiter.send('PING')
