@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 
-from support.copies import Copies, Voters
+from support.copies import UNHURRIED, Copies, Voters
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Connection
 
@@ -109,7 +109,8 @@ def _(run):
 
 @suite.case('what is written while files are fetched is not trimmed before the copy has it, so files are not sent again and again')
 def _(run):
-    options = {'backend': {'snapshot-rate': '4mb', 'wal-keep': '0'}, 'store': {'wal-limit': '1mb'}}
+    # a lost link is another reason to send files again
+    options = {'backend': {'snapshot-rate': '4mb', 'wal-keep': '0', 'peer-timeout': '1m'}, 'store': {'wal-limit': '1mb'}}
     with Copies(copies=2, proxies=0, backend_options=options) as copies:
         copies.wait_follows(1)
         load(copies)
@@ -160,7 +161,7 @@ class Churn(threading.Thread):
 
 @suite.case('a copy that is away for long costs its leader no more log than wal-keep, and no memory; it comes back by files under load')
 def _(run):
-    options = {'backend': {'wal-keep': str(KEPT)}, 'store': {'wal-limit': '1mb', 'memory': '64mb'}}
+    options = {'backend': {'wal-keep': str(KEPT), **UNHURRIED['backend']}, 'store': {'wal-limit': '1mb', 'memory': '64mb'}}
     for replicas in sized((run.rng.choice(('yes', 'voters')),), long=('yes', 'voters')):
         with (Voters if replicas == 'voters' else Copies)(copies=3, proxies=0, replicas=replicas, backend_options=options) as copies, \
                 copies.leader() as connection:

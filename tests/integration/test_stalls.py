@@ -8,7 +8,7 @@ import os
 from support.copies import UNHURRIED, Voters
 from support.disk import SYNC_LOG, WRITE_LOG, WRITE_OTHER, FaultyDisk, SmallDisk
 from support.harness import Suite, check, check_equal, wait_for
-from support.resp import ReplyError, value
+from support.resp import Closed, ReplyError, value
 
 suite = Suite(__doc__)
 OTHERS = {0: (1, 2), 1: (0, 2), 2: (0, 1)}
@@ -18,7 +18,7 @@ class FaultyVoters(Voters):
     """Each copy has a disk of its own: disks[index]."""
 
     def __init__(self, **options):
-        super().__init__(**options)
+        super().__init__(backend_options=UNHURRIED, **options)
         self.disks = [FaultyDisk() for _ in self.backends]
         for disk, backend in zip(self.disks, self.backends):
             disk.use(backend)
@@ -35,7 +35,7 @@ class FaultyVoters(Voters):
 
 @suite.case('the disks of both followers hang: reads go on, writes are refused after a while, and all goes on when one disk does')
 def _(run):
-    with FaultyVoters(proxies=1, backend_options=UNHURRIED) as voters, voters.connect() as client:
+    with FaultyVoters(proxies=1) as voters, voters.connect() as client:
         leader = voters.wait_leader()
         check_equal(client.get('MSET', '{k}old', 'v', '{k}new', 'v'), b'OK')
         for index in OTHERS[leader]:
@@ -105,7 +105,7 @@ class SmallVoters(Voters):
     """Each copy has a small disk of its own: disks[index]."""
 
     def __init__(self, free_min, **options):
-        super().__init__(backend_options={'store': {'memtable': '1mb', 'wal-limit': '4mb', 'disk-free-min': free_min}}, **options)
+        super().__init__(backend_options={'store': {'memtable': '1mb', 'wal-limit': '4mb', 'disk-free-min': free_min}, **UNHURRIED}, **options)
         self.disks, self.left = [], {}
         for backend in self.backends:
             disk = SmallDisk(DISK_MB)
@@ -152,9 +152,10 @@ def check_full(voters):
     """A copy serves reads, and refuses all writes. Until all have said what room they have, one may hand over to another."""
     def is_refused():
         voters.refill()
-        with voters.copy(voters.wait_leader()) as client:
+        with contextlib.suppress(OSError, Closed), voters.copy(voters.wait_leader()) as client:
             replies = [str(client.get(*words)) for words in (('SET', 'more', 'v'), ('DEL', 'more'))]
             return all(reply.startswith(IS_FULL) for reply in replies) and client.get('MGET', 'k', '{k}other') == [b'v', None]
+        return False  # it has handed over
     wait_for(is_refused, 'writes to be refused, and reads to be served')
 
 
@@ -165,8 +166,9 @@ def leaderships(voters):
 def check_goes_on(voters):
     """Writes are taken again, by the copy that leads then."""
     def is_taken():
-        with voters.copy(voters.wait_leader()) as client:
+        with contextlib.suppress(OSError, Closed), voters.copy(voters.wait_leader()) as client:
             return client.get('SET', 'k', 'v') == b'OK'
+        return False  # it has handed over
     wait_for(is_taken, 'writes to be taken')
 
 
@@ -216,7 +218,7 @@ def _(run):
 
 @suite.case('the disks of both followers become full while a write is on its way: writes are refused, reads go on, and all goes on with room')
 def _(run):
-    with FaultyVoters(backend_options=UNHURRIED) as voters:
+    with FaultyVoters() as voters:
         leader = voters.wait_leader()
         check_goes_on(voters)
         voters.wait_follows(*OTHERS[leader])
