@@ -28,8 +28,8 @@ class Linked(Cluster):
     nothing was left behind."""
 
     def __init__(self, options=None, disk=None):
-        super().__init__(backends=SHARDS, partitions=1, proxies=0, linked=True, disk=disk,
-                         backend_options={'backend': options or {}})
+        options = {'peer-timeout': '10m', 'transaction-timeout': '10m', **(options or {})}  # a busy shard may be silent for seconds
+        super().__init__(backends=SHARDS, partitions=1, proxies=0, linked=True, disk=disk, backend_options={'backend': options})
 
     def __enter__(self):
         super().__enter__()
@@ -634,7 +634,7 @@ def _(run):
 
 def fail_disk(run, kinds, error, coordinator):
     """Transactions, coordinated by this shard, while the disk of shard 0 fails, and after it."""
-    with FaultyDisk() as disk, Linked({'transaction-timeout': '%dms' % (1500 * harness.SLOW)}, disk) as cluster:
+    with FaultyDisk() as disk, Linked(disk=disk) as cluster:
         other = cluster.key_on(0, 'other')
 
         def write(text):
@@ -645,6 +645,9 @@ def fail_disk(run, kinds, error, coordinator):
             values = cluster.values()
             return not any(isinstance(got, ReplyError) for got in values) and len(set(values)) == 1
         for turn in range(sized(3, long=30)):
+            if turn == 1:  # from here on keys may stay locked
+                for shard in cluster.shards:
+                    check_equal(shard.get('CONFIG', 'SET', 'transaction-timeout', '%dms' % (1500 * harness.SLOW)), b'OK')
             wait_for(lambda: write('before %d' % turn) == [b'OK'] * SHARDS, 'a transaction')
             wait_for(lambda: not cluster.transactions(), 'all transactions to end')
             cluster.shards[0].get('SET', other, turn)  # written after the batch that deletes the last decision
