@@ -103,7 +103,7 @@ def _(run):
         for name in ('one', 'two', 'three'):
             started = client.call('SCREE', 'BACKUP', 'START', 'NAME', name, 'KEEP', '2', *LEASE)
             check_equal(started, ('$', name.encode()), 'START')
-            second = other.call('SCREE', 'BACKUP', 'START', 'NAME', 'x' + name)
+            second = other.call('SCREE', 'BACKUP', 'START', 'NAME', 'x' + name, *LEASE)
             wait_for(lambda: is_idle(client) and is_idle(other), 'backups to end')
             check_equal([item[b'complete'] for item in listed(client) if item[b'backup'] == name.encode()], [b'yes'], 'the first')
             if second[0] == '$':  # the first had ended before
@@ -759,7 +759,7 @@ def _(run):
 
 @suite.case('while a backup quiesces transactions over shards, new ones wait without a time limit, others run; with the lease all goes on')
 def _(run):
-    limits = {'transaction-timeout': '1500ms', 'lock-timeout': '1s'}
+    limits = {'transaction-timeout': '3s', 'lock-timeout': '3s'}
     with Cluster(3, 1, 1, backend_options={'backend': limits}, linked=True) as cluster:
         a, b, c = [cluster.key_on(shard) for shard in range(3)]
         client, waiting = cluster.connect(), cluster.connect()
@@ -774,7 +774,7 @@ def _(run):
         waiting.send('RENAME', 'nothing', a)
         waiting.send_many([['MULTI'], ['SET', a, '1'], ['SET', b, '1'], ['SET', c, '1'], ['EXEC']])
         wait_for(lambda: any('state=held' in str(shard.get('SCREE', 'TRANSACTIONS')) for shard in shards), 'a held transaction')
-        end = time.monotonic() + 2  # longer than the limits
+        end = time.monotonic() + 4  # longer than the limits
         while time.monotonic() < end:
             check_equal([client.get('INCR', key) for key in (a + '.', b + '.', c + '.', a)][3] > 0, True, 'INCR')
             check_equal(status(shards[0])['state'], 'quiet')
@@ -822,14 +822,15 @@ def _(run):
             name = b'x%d' % next(numbers)
             check_equal(admin.get('SCREE', 'BACKUP', 'START', 'NAME', name, 'LEASE', '500'), name)
             wait_for(lambda: is_idle(admin), 'the backup to end')
-            return status(admin)['last-status'] == 'err'  # else this transaction did end
+            # else this transaction did end, or a shard was late for another reason
+            return 'within the lease of 500 ms: shard \'b' in status(admin)['last-error']
         numbers = itertools.count()
         with Tellers(run, cluster) as tellers:
             tellers.wait_moved(3)
             wait_for(has_failed, 'a backup that meets a transaction in the pause')
             last = status(admin)
-            check('within the lease of 500 ms: shard \'b' in last['last-error'] and 'start the backup again' in last['last-error'],
-                  last['last-error'])
+            check_equal(last['last-status'], 'err')
+            check('start the backup again' in last['last-error'], last['last-error'])
             run.note(last['last-error'])
             unpause()
             for shard in shards:
@@ -840,7 +841,7 @@ def _(run):
 
 @suite.case('a backup while a shard is down or frozen fails and names it; commands and transactions go on when it is back')
 def _(run):
-    with Cluster(3, 1, 1, linked=True, proxy_options={'upstream': {'timeout': '1s'}}) as cluster:
+    with Cluster(3, 1, 1, linked=True, proxy_options={'upstream': {'timeout': '4s'}}) as cluster:
         admin = cluster.connect(0, 60)
 
         def failure(name):
