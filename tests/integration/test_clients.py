@@ -149,10 +149,12 @@ def _(run):
 def _(run):
     def body(cluster, address):
         client = cluster.redis(decode_responses=True)
-        listener = client.pubsub(ignore_subscribe_messages=True)
+        listener = client.pubsub()
         listener.subscribe('c1', 'c2', 'c3')
         listener.psubscribe('p*')
-        wait_for(lambda: client.pubsub_numpat() == 1, 'the subscriptions')
+        confirmed = []
+        wait_for(lambda: confirmed.append(listener.get_message(timeout=0.1)) or len([m for m in confirmed if m]) == 4, 'the confirmations')
+        check_equal(client.pubsub_numpat(), 1)
         check_equal([client.publish(name, name) for name in ('c1', 'c2', 'c3', 'px', 'none')], [1, 1, 1, 1, 0])
         heard = []
         wait_for(lambda: heard.append(listener.get_message(timeout=0.1)) or len([m for m in heard if m]) == 4, 'messages')
