@@ -603,9 +603,10 @@ def _(run):
         with copies.reader(1) as of_a, copies.reader(3) as of_b:
             check_equal([of_a.get('GET', low), of_b.get('GET', high)], [b'v', b'v'])
             for reader, key, owner in ((of_a, high, 2), (of_b, low, 0)):
-                check_equal(str(reader.get('GET', key)).split()[0::2], ['MOVED', '%s:%d' % copies.backends[owner].addresses[0][:2]])
-                check_equal([[first, last, node[1]] for first, last, node, *_copies in reader.get('CLUSTER', 'SLOTS')],
-                            [[0, 8191, copies.backends[0].addresses[0][1]], [8192, 16383, copies.backends[2].addresses[0][1]]])
+                moved = ['MOVED', '%s:%d' % copies.backends[owner].addresses[0][:2]]
+                wait_for(lambda: str(reader.get('GET', key)).split()[0::2] == moved, 'a copy to send clients to %s' % moved[1])
+                nodes = [[0, 8191, copies.backends[0].addresses[0][1]], [8192, 16383, copies.backends[2].addresses[0][1]]]
+                wait_for(lambda: [[first, last, node[1]] for first, last, node, *_copies in reader.get('CLUSTER', 'SLOTS')] == nodes, 'its nodes')
             copies.halves = ['0-4095', '4096-16383']
             copies.reload()
             wait_for(lambda: of_b.get('GET', low) == b'v', 'the slot to have moved', pause=0.05)
@@ -647,7 +648,8 @@ def _(run):
             return (state, index) == ('up', 1)
         wait_for(follows, 'the other shard to follow the copy, without a new map', pause=0.05)
         with copies.copy(2) as node:
-            check_equal(str(node.get('GET', low)).split()[2], '%s:%d' % copies.backends[1].addresses[0][:2])
+            address = '%s:%d' % copies.backends[1].addresses[0][:2]
+            wait_for(lambda: str(node.get('GET', low)).split()[2:] == [address], 'clients to be sent to the copy')
             check_equal(node.get('CLUSTER', 'SLOTS')[0][2][1], copies.backends[1].addresses[0][1])
         copies.orders[0].reverse()
         copies.reload()
