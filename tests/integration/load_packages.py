@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""load_packages.py [--host H] [--port P] [--token T] [--limit N] [--check] - Debian's package records, in Redis.
+"""load_packages.py [--host H] [--port P] [--token T] [--limit N] [--records FILE] [--check] - Debian's package records, in Redis.
 
 Every record of `apt-cache dumpavail` (or of /var/lib/dpkg/status where that is empty) becomes
 
@@ -44,10 +44,10 @@ def parse(record):
     return fields
 
 
-def records(limit):
+def records(text, limit):
     """(identity, fields, raw bytes), once for each identity."""
     seen = set()
-    for record in source().split(b'\n\n'):
+    for record in text.split(b'\n\n'):
         fields = parse(record)
         if b'Package' not in fields:
             continue
@@ -111,10 +111,16 @@ def main():
     parser.add_argument('--port', type=int, default=7379)
     parser.add_argument('--token', default=None, help='the token of a namespace')
     parser.add_argument('--limit', type=int, default=0, help='only so many records')
+    parser.add_argument('--records', help='a file that has them, in place of what this machine knows now')
     parser.add_argument('--check', action='store_true', help='read back and compare instead of writing')
     options = parser.parse_args()
     client = redis.Redis(options.host, options.port, password=options.token, socket_timeout=120)
-    items = list(records(options.limit))
+    if options.records:
+        with open(options.records, 'rb') as file:
+            text = file.read()
+    else:
+        text = source()
+    items = list(records(text, options.limit))
     started = time.monotonic()
     wrong = 0
     if options.check:
