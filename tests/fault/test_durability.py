@@ -16,8 +16,7 @@ def log_syncs(disk):
     logs = set()
     for folder, _, names in os.walk(disk.root):
         logs |= {os.stat(os.path.join(folder, name)).st_ino for name in names if name.endswith('.batches')}
-    with open(disk.log) as file:
-        return sum(1 for line in file if line[0] == 'S' and int(line.split()[1]) in logs)
+    return sum(1 for line in disk.lines() if line[0] == 'S' and int(line.split()[1]) in logs)
 
 
 def run_mode(durability, seconds, least=0):

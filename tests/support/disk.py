@@ -105,26 +105,30 @@ class FaultyDisk:
 
     # -- power loss
 
+    def lines(self):
+        """What the disk has noted so far, without a line that is just being written."""
+        with open(self.log) as file:
+            return [line for line in file if line.endswith('\n')]
+
     def notes(self):
         """{inode: bytes that a power loss keeps}, and {inode: [(offset, bytes)]} that were overwritten since."""
         sizes, replaced, begun = {}, {}, {}
-        with open(self.log) as file:
-            for line in file:
-                what, inode, number, other = line[0], *map(int, line[1:].split())
-                if what == 'W':
-                    replaced.setdefault(inode, []).append((number, other))
-                elif what == 'B':
-                    begun[inode, other] = len(replaced.setdefault(inode, []))
-                elif what == 'S':
-                    sizes[inode] = number
-                    count = begun.pop((inode, other), 0)
-                    del replaced.setdefault(inode, [])[:count]
-                    begun = {key: max(0, left - count) if key[0] == inode else left for key, left in begun.items()}
-                elif what == 'T':
-                    sizes[inode] = min(number, sizes.get(inode, 0))
-                else:
-                    sizes.pop(inode, None)
-                    replaced.pop(inode, None)
+        for line in self.lines():
+            what, inode, number, other = line[0], *map(int, line[1:].split())
+            if what == 'W':
+                replaced.setdefault(inode, []).append((number, other))
+            elif what == 'B':
+                begun[inode, other] = len(replaced.setdefault(inode, []))
+            elif what == 'S':
+                sizes[inode] = number
+                count = begun.pop((inode, other), 0)
+                del replaced.setdefault(inode, [])[:count]
+                begun = {key: max(0, left - count) if key[0] == inode else left for key, left in begun.items()}
+            elif what == 'T':
+                sizes[inode] = min(number, sizes.get(inode, 0))
+            else:
+                sizes.pop(inode, None)
+                replaced.pop(inode, None)
         return sizes, replaced
 
     def is_guaranteed(self, stat):
