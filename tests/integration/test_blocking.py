@@ -31,7 +31,7 @@ class Scene:
 
     def __init__(self, address, waits_at, proto=2):
         """`waits_at`: the server where commands block, if `address` is a proxy's."""
-        self.address, self.proto, self.connections, self.ids, self.seen = address, proto, {}, {}, []
+        self.address, self.waits_at, self.proto, self.connections, self.ids, self.seen = address, waits_at, proto, {}, {}, []
         self.watch, self.looker = Connection(waits_at), Connection(address)
         self.call('boss', 'FLUSHALL')
         self.seen.clear()
@@ -85,8 +85,9 @@ class Scene:
             connection.close()
         self.watch.close()
         self.looker.close()
-        with Connection(self.address) as connection:
-            wait_for(lambda: b'blocked_clients:0\r\n' in connection.get('INFO', 'clients'), 'no wait to be left')
+        for address in (self.address, self.waits_at):
+            with Connection(address) as connection:
+                wait_for(lambda: b'blocked_clients:0\r\n' in connection.get('INFO', 'clients'), 'no wait to be left')
 
 
 WORLD = Shared()
@@ -523,6 +524,13 @@ def _(run):
 
 # -- the proxy over several shards -----------------------------------------------------------------------------------
 
+def block(boss, client, *words):
+    """Sends a command, and returns when it waits. The number of blocked clients would not do, as in Scene.wait()."""
+    waits = re.compile(rb'^id=%d .* flags=\w*b' % client.get('CLIENT', 'ID'), re.M)
+    client.send(*words)
+    wait_for(lambda: waits.search(boss.get('CLIENT', 'LIST')), '%r to wait' % (words,))
+
+
 def proxy_info(boss, field):
     line = [line for line in boss.get('INFO', 'clients').decode().split('\r\n') if line.startswith(field + ':')]
     return int(line[0].split(':')[1])
@@ -574,7 +582,7 @@ def _(run):
 
 @suite.case('a client is listed as blocked when its command is at the shard, not while a connection to the shard is being opened')
 def _(run):
-    with Cluster(backends=1, partitions=1, proxy_options={'upstream': {'timeout': '60s'}}) as cluster, \
+    with Cluster(backends=1, partitions=1, proxy_options={'upstream': {'timeout': '60s', 'connect-timeout': '60s'}}) as cluster, \
             cluster.connect() as boss, cluster.connect() as reader:
         reader.get('PING')
         cluster.backends[0].pause()
@@ -627,20 +635,17 @@ def _(run):
         with Connection(proxy.address) as boss, Connection(proxy.address) as a, Connection(proxy.address) as b:
             slot = boss.get('CLUSTER', 'KEYSLOT', 'k')
             owner = 0 if slot < 8192 else 1
-            a.send('BLPOP', 'k', 0)
-            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'it to wait')
+            block(boss, a, 'BLPOP', 'k', 0)
             cluster.slots = list(reversed(cluster.slots))
             cluster.write_shards()
             check_equal(a.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
-            a.send('BLPOP', 'k', 0)
-            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'it to wait')
+            block(boss, a, 'BLPOP', 'k', 0)
             cluster.backends[1 - owner].kill9()
             error = str(a.read())  # the dedicated connection may still have been connecting
             check('connection lost' in error or 'not reachable' in error, 'another error: ' + error)
             cluster.backends[1 - owner].start()
             wait_for(lambda: b.call('BLPOP', 'other', 0.1) == ('*', None), 'the proxy to reach the shard again')
-            b.send('BLPOP', 'other', 0)
-            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'it to wait')
+            block(boss, b, 'BLPOP', 'other', 0)
             proxy.stop()
             check_equal(b.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
             check_equal(b.read_until_closed(20), (b'', True))
@@ -800,7 +805,11 @@ def _(run):
 
 def sockets_of(process):
     folder = '/proc/%d/fd' % process.pid
-    return sum(os.readlink(os.path.join(folder, name)).startswith('socket:') for name in os.listdir(folder))
+    count = 0
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # it was closed just now
+            count += os.readlink(os.path.join(folder, name)).startswith('socket:')
+    return count
 
 
 @suite.case('clients that begin to block at the same time need no descriptors of the backend')
@@ -809,7 +818,7 @@ def _(run):
     cluster = Cluster(backends=1, partitions=1, proxies=1)
     cluster.backends[0].limits = {resource.RLIMIT_NOFILE: 400}
     cluster.proxies[0].limits = {resource.RLIMIT_NOFILE: count + 200}
-    with descriptors(count + 500), cluster, cluster.connect(timeout=60) as boss, contextlib.ExitStack() as stack:
+    with descriptors(count + 500), cluster, cluster.connect(timeout=60) as boss, cluster.partition(0) as shard, contextlib.ExitStack() as stack:
         waiters = [stack.enter_context(cluster.connect(timeout=60)) for _ in range(count)]
         for i, waiter in enumerate(waiters):
             waiter.send('BLPOP', 'k%d' % i, 0 if i % 2 else 1000)
@@ -818,7 +827,8 @@ def _(run):
         gone = set(range(0, count, 7))
         for i in gone:
             waiters[i].close()
-        wait_for(lambda: proxy_info(boss, 'blocked_clients') == count - len(gone), 'those that left to be forgotten', 60)
+        for each in (boss, shard):  # the shard hears of it later
+            wait_for(lambda: proxy_info(each, 'blocked_clients') == count - len(gone), 'those that left to be forgotten', 60)
         for first in range(0, count, 500):
             boss.pipeline([['RPUSH', 'k%d' % i, i] for i in range(first, min(first + 500, count))])
         for i, waiter in enumerate(waiters):
@@ -1058,22 +1068,18 @@ def _(run):
             check_equal(boss.get('MULTI'), b'OK')
             check_equal(boss.get('BLPOP', *keys, 0), b'QUEUED')
             check('CROSSSLOT' in str(boss.get('EXEC')), 'in MULTI, without links between the shards')
-            b.send('BLPOP', keys[1], 0)  # blocks on one shard and is served first; other clients stay blocked
-            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'b to wait')
-            a.send('BLPOP', *keys, 0)
-            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 2, 'a to wait')
+            block(boss, b, 'BLPOP', keys[1], 0)  # blocks on one shard and is served first; other clients stay blocked
+            block(boss, a, 'BLPOP', *keys, 0)
             boss.get('RPUSH', keys[1], 1)
             check_equal(value(b.read()), [keys[1].encode(), b'1'])
             boss.get('RPUSH', keys[2], 2)
             check_equal(value(a.read()), [keys[2].encode(), b'2'])
-            a.send('BLPOP', *keys, 0)
-            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'a to wait')
+            block(boss, a, 'BLPOP', *keys, 0)
             cluster.slots = cluster.slots[1:] + cluster.slots[:1]
             cluster.write_shards()
             check_equal(a.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
             wait_for(lambda: waits() == [0, 0, 0], 'the other waits to end')
-            a.send('BLPOP', *keys, 0)
-            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'a to wait')
+            block(boss, a, 'BLPOP', *keys, 0)
             cluster.backends[2].kill9()
             error = str(a.read())
             check('connection lost' in error or 'not reachable' in error, 'another error: ' + error)
@@ -1082,8 +1088,7 @@ def _(run):
             check('connection lost' in error or 'not reachable' in error, 'at once: ' + error)
             cluster.backends[2].start()
             wait_for(lambda: a.call('BLPOP', *keys, 0.1) == ('*', None), 'the proxy to reach the shard again')
-            a.send('BLPOP', *keys, 0)
-            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'a to wait')
+            block(boss, a, 'BLPOP', *keys, 0)
             proxy.stop()
             check_equal(a.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
         for shard in shards:
