@@ -8,8 +8,8 @@ import sys
 import threading
 
 from support import ROOT
-from support.harness import patience, wait_for
-from support.resp import Closed, Connection
+from support.harness import PATIENCE, wait_for
+from support.resp import Closed, Connection, ReplyError
 
 
 def write_program(folder):
@@ -77,20 +77,28 @@ READS = {b'string': ('GET',), b'hash': ('HGETALL',), b'list': ('LRANGE', 0, -1),
          b'zset': ('ZRANGE', 0, -1, 'WITHSCORES'), b'stream': ('XRANGE', '-', '+'), b'none': ('EXISTS',)}
 
 
+def ask(client, *words):
+    """The reply; an error is raised: a shard has no leader at the moment, or the slot moves."""
+    reply = client.get(*words)
+    if isinstance(reply, ReplyError):
+        raise reply
+    return reply
+
+
 def content(client, key):
     """Type, TTL and value of a key, in an order that does not depend on its encoding."""
-    kind = client.get('TYPE', key)
+    kind = ask(client, 'TYPE', key)
     command, *rest = READS[kind]
-    value = client.get(command, key, *rest)
+    value = ask(client, command, key, *rest)
     if kind == b'hash':
         value = dict(zip(value[::2], value[1::2]))
-    return kind, client.get('PEXPIRETIME', key), sorted(value) if kind == b'set' else value
+    return kind, ask(client, 'PEXPIRETIME', key), sorted(value) if kind == b'set' else value
 
 
 def all_keys(client):
     keys, cursor = set(), b'0'
     while True:
-        cursor, page = client.get('SCAN', cursor, 'COUNT', 1000)
+        cursor, page = ask(client, 'SCAN', cursor, 'COUNT', 1000)
         keys.update(page)
         if cursor == b'0':
             return keys
@@ -111,10 +119,13 @@ def wait_equal(cluster, sink, follower):
 
     def is_equal():
         follower.keep_alive()
-        last[0] = difference(cluster, sink)
+        try:
+            last[0] = difference(cluster, sink)
+        except (OSError, Closed, ReplyError) as error:
+            last[0] = error
         return last[0] is None
     try:
-        wait_for(is_equal, 'every key to be equal', 2 * patience())
+        wait_for(is_equal, 'every key to be equal', 2 * PATIENCE)
     except Exception:
         print('not equal: %r' % (last[0],))
         raise
