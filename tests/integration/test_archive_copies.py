@@ -10,8 +10,7 @@ import threading
 import time
 
 from support.archive import Place, erase, moment, restore_slots, start, tool, wait_archived
-from support.cluster import with_option
-from support.copies import Copies, TwoShards, Voters
+from support.copies import Copies, TwoVoterShards, Voters
 from support.harness import Failure, Suite, check, check_equal, sized, wait_for
 from support.resp import Closed, ReplyError, value
 
@@ -70,8 +69,15 @@ class Writers:
             writer.join()
 
 
-def read_lists(client):
-    return {i: [tuple(map(int, item.split(b':'))) for item in client.get('LRANGE', 'list:%d' % i, '0', '-1')] for i in range(LISTS)}
+def read_lists(cluster):
+    """All lists, also if another copy takes the lead meanwhile."""
+    def read():
+        with contextlib.suppress(OSError, Closed), cluster.connect() as client:
+            replies = [value(reply) for reply in client.pipeline([['LRANGE', 'list:%d' % i, '0', '-1'] for i in range(LISTS)])]
+            return None if any(isinstance(reply, ReplyError) for reply in replies) else replies
+        return None
+    replies = wait_for(read, 'the lists to be readable', pause=0.05)
+    return {i: [tuple(map(int, item.split(b':'))) for item in reply] for i, reply in enumerate(replies)}
 
 
 def check_moment(writers, found, when):
@@ -105,37 +111,10 @@ def check_notices(writers, found, when):
     check(fails(found, when + 3600) and fails(found, when - 3600), 'another moment is not noticed')
 
 
-class TwoVoterShards(TwoShards):
-    """Shards a and b with three voters each; either of a shard's copies may lead."""
-
-    def __init__(self, backend_options, **options):
-        for name, text in (('election-timeout', '1s'), ('replicas', 'voters')):
-            backend_options = with_option(backend_options, 'backend', name, text)
-        super().__init__(orders=([0, 1, 2], [3, 4, 5]), replicas='voters', backend_options=backend_options, **options)
-
-    def serving(self, shard):
-        """The copy of this shard that serves; None: none has said so."""
-        for index in self.orders[shard]:
-            if self.backends[index].alive() and self.phase(index) == 'serving':
-                return index
-        return None
-
-    def wait_leader(self, shard, *without):
-        def found():
-            index = self.serving(shard)
-            return None if index in (None, *without) else (index,)
-        return wait_for(found, 'a copy of shard %d to serve' % shard, pause=0.05)[0]
-
-    def wait_linked(self):
-        for shard, order in enumerate(self.orders):
-            leader = self.wait_leader(shard)
-            wait_for(lambda: sum(line['kind'] == 'voter' and line['up'] == 'yes' for line in self.replicas(leader)[1]) == len(order),
-                     'all copies of shard %d to vote' % shard, pause=0.05)
-
-    def kill_leader(self, shard):
-        leader = self.wait_leader(shard)
-        self.backends[leader].kill9()
-        return leader
+def kill_leader(cluster, shard):
+    leader = cluster.wait_leader(shard)
+    cluster.backends[leader].kill9()
+    return leader
 
 
 def restore_first(place, cluster, to):
@@ -149,11 +128,10 @@ def restore_first(place, cluster, to):
 def _(run):
     with Place() as place, TwoVoterShards(place.options, proxies=1) as cluster:
         with Writers(cluster) as writers:
-            with cluster.connect() as client:
-                check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'base', 'WAIT', 'LEASE', '15000'), ('$', b'base'))
+            back_up(cluster, 'base')
             begin = time.time()
             for _ in range(sized(2, long=6)):
-                killed = [cluster.kill_leader(shard) for shard in (0, 1)]
+                killed = [kill_leader(cluster, shard) for shard in (0, 1)]
                 for shard, leader in enumerate(killed):
                     cluster.wait_leader(shard, leader)
                 writers.wait_more()
@@ -163,22 +141,20 @@ def _(run):
             writers.wait_more()
             end = time.time()
             with cluster.connect() as client:
-                check_equal(client.call('FLUSHALL'), ('+', b'OK'))
+                wait_for(lambda: client.call('FLUSHALL') == ('+', b'OK'), 'all keys to be deleted')
         wait_archived(cluster)
         code, text = tool('--list-times', place.backups, '--archive', place.archive)
         check(code == 0 and 'backup base: ' in text and 'missing' not in text, text)
         when = run.rng.uniform(begin, end)
         code, said = restore_slots(place, cluster, 'base', moment(when), '--slots', '0-16383', '--replace')
         check(code == 0, said)
-        with cluster.connect() as client:
-            check_moment(writers.list, read_lists(client), when)
+        check_moment(writers.list, read_lists(cluster), when)
         for _ in range(sized(2, long=12)):
             when = run.rng.uniform(begin, end)
             erase(cluster)
             restore_first(place, cluster, moment(when))
             start(cluster)
-            with cluster.connect() as client:
-                found = read_lists(client)
+            found = read_lists(cluster)
             check_moment(writers.list, found, when)
             check_notices(writers.list, found, when)
         run.note('%d transactions, %d of them with an unknown outcome'
@@ -218,7 +194,7 @@ def back_up(copies, name):
     """When the proxy has found the copy that leads; this one may not have heard yet that nothing moves."""
     def reply():
         got = client.call('SCREE', 'BACKUP', 'START', 'NAME', name, 'WAIT', 'LEASE', '15000')
-        return None if b'start the backup when' in got[1] else got
+        return None if got[0] == '-' and b'start the backup when' in got[1] else got
     with copies.connect() as client:
         wait_for(lambda: client.call('EXISTS', 'k')[0] == ':', 'the proxy to follow', pause=0.05)
         check_equal(wait_for(reply, 'a backup to begin', pause=0.1), ('$', name.encode()))

@@ -77,11 +77,14 @@ class Copies(Cluster):
     def replicas(self, index):
         """SCREE REPLICAS: the fields of the partition, and a list of those of the copies."""
         with self.copy(index) as connection:
-            lines = [fields(line) for line in connection.get('SCREE', 'REPLICAS')]
+            reply = connection.get('SCREE', 'REPLICAS')
+        if isinstance(reply, ReplyError):
+            raise reply
+        lines = [fields(line) for line in reply]
         return lines[0], lines[1:]
 
     def phase(self, index):
-        with contextlib.suppress(OSError, Closed, IndexError):  # a copy closes all when it installs files
+        with contextlib.suppress(OSError, Closed, ReplyError, IndexError):  # a copy closes all when it installs files
             return self.replicas(index)[0]['phase']
         return None
 
@@ -248,6 +251,44 @@ class TwoShards(Copies):
     def wait_copied(self):
         for leader, copy in self.orders:
             wait_for(lambda: self.phase(copy) == 'following' and self.has_all(copy, leader), 'copy %d to have all' % copy, pause=0.05)
+
+
+class TwoVoterShards(TwoShards):
+    """Shards a and b with three voters each; any copy of a shard may lead, also another one at any time."""
+
+    def __init__(self, backend_options=None, **options):
+        for name, text in (('election-timeout', '%dms' % (1000 * harness.SLOW)), ('replicas', 'voters')):
+            backend_options = with_option(backend_options, 'backend', name, text)
+        super().__init__(orders=([0, 1, 2], [3, 4, 5]), replicas='voters', backend_options=backend_options, **options)
+
+    def leader_of(self, shard):
+        """The copy of this shard that serves; None: none has said so."""
+        for index in self.orders[shard]:
+            if self.backends[index].alive() and self.phase(index) == 'serving':
+                return index
+        return None
+
+    def wait_leader(self, shard, *without):
+        """Waits until a copy of the shard serves that is none of these; its index."""
+        def found():
+            index = self.leader_of(shard)
+            return None if index in (None, *without) else (index,)
+        return wait_for(found, 'a copy of shard %d to serve' % shard, pause=0.05)[0]
+
+    def votes(self, shard):
+        """How many copies are connected, and vote, as the leader says; 0: none leads."""
+        leader = self.leader_of(shard)
+        if leader is not None:
+            with contextlib.suppress(OSError, Closed, ReplyError):
+                return sum(line['kind'] == 'voter' and line['up'] == 'yes' for line in self.replicas(leader)[1])
+        return 0
+
+    def wait_votes(self, shard):
+        wait_for(lambda: self.votes(shard) == len(self.orders[shard]), 'all copies of shard %d to vote' % shard, pause=0.05)
+
+    def wait_linked(self):
+        for shard in range(len(self.orders)):
+            self.wait_votes(shard)
 
 
 class ThreeShards(TwoShards):
