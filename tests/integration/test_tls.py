@@ -169,12 +169,14 @@ def _(run):
 
 @suite.case('a backend with a wrong authority or name counts as down, with that reason; the right name makes it work')
 def _(run):
-    def reason_of(cluster):
+    def wait_reason(cluster, *words):
+        """The first reason may be another one: that the shard is not reached in time."""
         with cluster.connect() as connection:
-            def error():
+            def is_said():
                 kind, text = connection.call('GET', 'k')
-                return kind == '-' and text
-            return wait_for(error, 'the shard to be down').decode()
+                check(kind == '-', 'the shard has replied: %r' % text)
+                return all(word in text for word in words)
+            wait_for(is_said, 'the shard to be down: %r' % (words,))
 
     def start(cluster):
         proxy = cluster.proxies[0]
@@ -188,13 +190,12 @@ def _(run):
         proxy.stop()
         proxy.options = {'upstream': {'tls-ca-cert-file': other.ca.cert}}
         start(cluster)
-        text = reason_of(cluster)
-        check('certificate verify failed' in text and 'not reachable' in text, text)
-        check(b'upstream_down' in proxy.log() and b'certificate verify failed' in proxy.log(), 'not in the log')
+        wait_reason(cluster, b'certificate verify failed', b'not reachable')
+        wait_for(lambda: b'upstream_down' in proxy.log() and b'certificate verify failed' in proxy.log(), 'the log to say so')
         proxy.stop()
         proxy.options = {'upstream': {'tls-server-name': 'another.example'}}
         start(cluster)
-        check('hostname mismatch' in reason_of(cluster), reason_of(cluster))
+        wait_reason(cluster, b'hostname mismatch')
         proxy.stop()
         proxy.options = {'upstream': {'tls-server-name': 'another.example', 'tls-verify-name': 'no'}}
         proxy.write_config()
@@ -204,11 +205,11 @@ def _(run):
         proxy.stop()
         proxy.options = {'upstream': {'tls': 'no'}}
         start(cluster)
-        check('shard' in reason_of(cluster), 'a plain proxy gets an answer of a TLS backend')
+        wait_reason(cluster, b'shard')
         proxy.stop()
         proxy.options = {'upstream': {'tls-cert-file': '', 'tls-key-file': ''}}
         start(cluster)
-        check('certificate required' in reason_of(cluster), reason_of(cluster))
+        wait_reason(cluster, b'certificate required')
 
 
 @suite.case("wrong files are refused at the start with the option's name")
@@ -337,7 +338,8 @@ def _(run):
         check_equal(refused(proxy.address, cluster.tls.context), '')
         mount.publish(dict(files, **{'ca.crt': folder.ca.cert}))
         wait_for(lambda: refused(proxy.address, cluster.tls.context), 'the old authority to be refused')
-        check(b'+PONG' not in s_client(cluster, '-sess_in', ticket), 'a ticket of the old authority is good')
+        # another worker accepts this connection, and may learn it a moment later
+        wait_for(lambda: b'+PONG' not in s_client(cluster, '-sess_in', ticket), 'a ticket of the old authority to be refused')
 
 
 # ---- resumption --------------------------------------------------------------------------------------------------
@@ -405,6 +407,7 @@ def _(run):
             check(metric(text, 'scree_process_tls_connects_resumed_total') >= resumed, 'not in the metrics')
             cluster.backends[0].kill9()
             cluster.backends[0].start()  # with new keys, so it cannot decrypt its old tickets
+            wait_for(lambda: cluster.proxies[0].http('/readyz')[0] == 200, 'the proxy to have checked the shard')
             made, resumed = reconnects(cluster)
             check(made >= 3 and resumed == made, '%s: %d of %d resumed after a restart' % (version, resumed, made))
     with cluster_of(partitions=1, proxy_options={'upstream': {'tls-session-caching': 'no'}}) as cluster:
@@ -429,13 +432,14 @@ def closes(sock):
 @suite.case('plain RESP on a TLS port and TLS on a plain port end with a clean close and one line in the log')
 def _(run):
     with cluster_of(proxy_options={'proxy': {'tls-auth-clients': 'no'}}, unix=True) as cluster:
-        proxy = cluster.proxies[0]
+        proxy, begun = cluster.proxies[0], time.monotonic()
         for _ in range(200):
             with socket.create_connection(('127.0.0.1', proxy.port)) as sock:
                 sock.sendall(b'*1\r\n$4\r\nPING\r\n')
                 check(closes(sock), 'a plain client stays')
+        most = 30 + 2 * (time.monotonic() - begun)  # each of two workers writes a line a second
         lines = [line for line in proxy.log().splitlines() if b'tls_handshake_failed' in line]
-        check(1 <= len(lines) <= 30, '%d lines in the log for 200 mistakes' % len(lines))
+        check(1 <= len(lines) <= most, '%d lines in the log for 200 mistakes' % len(lines))
         check(b'does not use TLS' in lines[0], lines[0].decode())
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(10)
@@ -644,7 +648,7 @@ def _(run):
                 thread.start()
             try:
                 waits = []
-                while len(waits) < 300:
+                while len(waits) < 300 or done[0] <= 3:
                     started = time.monotonic()
                     connection.call('PING')
                     waits.append(time.monotonic() - started)
@@ -653,8 +657,8 @@ def _(run):
                 for thread in threads:
                     thread.join()
         waits.sort()
-        run.note('%d handshakes beside: PING p50 %.2f ms, p99 %.2f ms' % (done[0], waits[150] * 1e3, waits[297] * 1e3))
-        check(done[0] > 3, 'no handshakes beside')
+        p50, p99 = (waits[int(len(waits) * share)] * 1e3 for share in (0.5, 0.99))
+        run.note('%d handshakes beside: PING p50 %.2f ms, p99 %.2f ms' % (done[0], p50, p99))
 
 
 @suite.case('TLS connections count toward memory-limit, which refuses new ones when half of it is used')
