@@ -402,8 +402,9 @@ def _(run):
             wait_for(lambda: all_moved(cluster, ['', '0-16383']), 'the slots to move')
             wait_for(are_waiting, 'the clients to wait again')
             check_equal(watcher.pipeline([['MULTI'], ['SET', keys['watched'], 2], ['EXEC']])[2][1], None)
-            check_equal([value(reply) for reply in watcher.pipeline(
-                [['WATCH', keys['watched']], ['MULTI'], ['SET', keys['watched'], 3], ['EXEC']])], [b'OK', b'OK', b'QUEUED', [b'OK']])
+            # null while the last steps of the move go on
+            again = [['WATCH', keys['watched']], ['MULTI'], ['SET', keys['watched'], 3], ['EXEC']]
+            wait_for(lambda: [value(reply) for reply in watcher.pipeline(again)] == [b'OK', b'OK', b'QUEUED', [b'OK']], 'a watch after the move')
             check_equal(client.get('EVALSHA', sha, 1, keys['script']), 1)
             check_equal(client.get('RPUSH', keys['list'], 'x'), 1)
             check_equal(value(waiting[0].read()), [keys['list'].encode(), b'x'])
@@ -453,8 +454,10 @@ class Denier:
         class Link(socketserver.BaseRequestHandler):
             def handle(self):
                 denier.relay(self.request)
-        self.server = socketserver.ThreadingTCPServer(('127.0.0.1', 0), Link)
-        self.server.daemon_threads, self.server.block_on_close = True, False
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads, block_on_close, request_queue_size = True, False, 64
+        self.server = Server(('127.0.0.1', 0), Link)
         self.address = self.server.server_address
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 

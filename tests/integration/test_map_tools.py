@@ -270,6 +270,7 @@ def _(run):
     with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
         code, text, _ = tool(cluster, '--check')
         check(code == 0 and text.endswith('good\nthis map moves nothing\n'), text)
+        check_equal(client.get('SCREE', 'MAP', 'PAUSE'), b'OK')  # backends notice the new map, and would move the slots meanwhile
         epoch = cluster.epoch + 1
         os.replace(put_map(cluster, 'next.ini', {'b0p0': '0-8181', 'b1p0': '8182-16383'}, epoch), cluster.shards_path)
         code, text, _ = tool(cluster, '--check')
@@ -343,8 +344,11 @@ def _(run):
         check_equal(client.get('SCREE', 'MAP', 'RESUME'), b'OK')
         wait_settled(cluster)
         wait_for(lambda: status(client)['settled'] == '1', 'the proxy to say so')
-        document = json.loads(http_get(cluster.proxies[0].admin, '/status.json')[1])
-        check_equal([shard['slots'] for shard in document['map']['shards']], [[[8192, 16383]], [[0, 8191]]], 'the status page')
+
+        def shown():
+            document = json.loads(http_get(cluster.proxies[0].admin, '/status.json')[1])
+            return [shard['slots'] for shard in document['map']['shards']]
+        wait_for(lambda: shown() == [[[8192, 16383]], [[0, 8191]]], 'the status page')  # which is made anew from time to time
         check_equal(client.get('SCREE', 'MAP')[3][1][3], b'8192-16383', 'SCREE MAP')
         hashes = {metric(http_get(process.admin, '/metrics')[1], 'scree_%s_map_hash' % process.name.split('-')[0])
                   for process in cluster.backends + cluster.proxies}
