@@ -11,6 +11,7 @@ from support.moves import wait_settled
 MINUTE_S = 60
 TTL_S = 30
 SLACK_MS = 2000  # by which a TTL may be shorter than by this machine's clock
+ERROR_MS = 1000  # shards know each other's clocks but for half of a round trip, in which a machine may stop a program
 
 suite = Suite(__doc__)
 
@@ -32,7 +33,7 @@ def check_ttl(client, key, since):
     found = client.get('PTTL', key)
     passed_ms = (time.monotonic() - since) * 1000
     check(-SLACK_MS < found - TTL_S * 1000 + passed_ms, '%s lives %d ms more, after %d ms of %d s' % (key, found, passed_ms, TTL_S))
-    check(found <= TTL_S * 1000 + 100, '%s lives %d ms, not up to %d s' % (key, found, TTL_S))
+    check(found <= TTL_S * 1000 + ERROR_MS, '%s lives %d ms, not up to %d s' % (key, found, TTL_S))
 
 
 def check_all_ways(cluster):
@@ -125,7 +126,7 @@ def _(run):
             line = [line for line in partition.get('INFO', 'peers').split(b'\r\n') if line.startswith(b'peer_b1p0:')][0]
             return int(line.split(b'clock_skew_ms=')[1].split(b',')[0])
         wait_for(lambda: abs(skew_ms() - MINUTE_S * 1000) < 1000, 'the skew')
-        check(abs(cluster.skew_seconds(1) - MINUTE_S) < 1, 'the metric shows %r' % cluster.skew_seconds(1))
+        wait_for(lambda: abs(cluster.skew_seconds(1) - MINUTE_S) < 1, 'the metric to show it')
 
 
 suite.main()

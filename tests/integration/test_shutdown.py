@@ -72,7 +72,8 @@ def _(run):
 
 @suite.case('a stopping proxy answers the requests it has read, refuses new connections, and ends')
 def _(run):
-    with Cluster(backends=1, partitions=2, proxies=1, relay=lambda address: Relay(address, delay_ms=(700, 700))) as cluster:
+    with Cluster(backends=1, partitions=2, proxies=1, relay=lambda address: Relay(address, delay_ms=(700, 700)),
+                 proxy_options={'proxy': {'drain-timeout': '1m'}, 'upstream': {'connect-timeout': '20s'}}) as cluster:
         proxy = cluster.proxies[0]
         clients = [cluster.connect() for _ in range(10)]
         idle = cluster.connect()

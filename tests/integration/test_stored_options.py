@@ -71,8 +71,9 @@ def _(run):
                 wait_for(lambda: partition.get('PUBSUB', 'NUMPAT') >= 1, 'shard %d to have the pattern' % shard)
         for i in range(40):
             wait_for(lambda i=i: client.call('SET', 'kea:%d' % i, '1') == ('+', b'OK'), 'SET')
-        got = {subscriber.read(60)[1][2][1] for _ in range(40)}
-        check_equal(len(got), 40, 'keys with an event')
+        missing = {b'kea:%d' % i for i in range(40)}
+        while missing:
+            missing.discard(subscriber.read(60)[1][2][1].split(b':', 1)[1])
 
 
 @suite.case('CONFIG SET that is in force is kept when the file is read again, and CONFIG REWRITE keeps what was set at a shard')
