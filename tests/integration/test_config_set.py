@@ -146,7 +146,7 @@ def _(run):
         first.pipeline([['SET', 'key:%d' % i, 'x' * 100] for i in range(500)])
         done = set_all(first, 'backend')
         for row, shown in done.values():
-            check_equal(config(second, row.key), shown, '%s at the other partition' % row.key)
+            wait_for(lambda: config(second, row.key) == shown, '%s = %s at the other partition' % (row.key, shown))
         check_equal(first.get('MGET', *('key:%d' % i for i in range(500))), [b'x' * 100] * 500, 'data is served')
         check_equal(first.call('CONFIG', 'SET', 'tls-ciphers', 'nonsense', 'maxclients', '7')[0], '-', 'no such ciphers')
         check_equal(config(first, 'maxclients'), done['maxclients'][1], 'it changed nothing')
@@ -179,7 +179,7 @@ def _(run):
         client, other = cluster.connect(0), cluster.connect(0)
         done = set_all(client, 'proxy')
         for row, shown in done.values():
-            check_equal(config(other, row.key), shown, '%s at another client' % row.key)
+            wait_for(lambda: config(other, row.key) == shown, '%s = %s at another client' % (row.key, shown))
         check_equal(client.call('CONFIG', 'SET', 'tls-ciphers', 'nonsense', 'maxclients', '7')[0], '-', 'no such ciphers')
         check_equal(config(client, 'maxclients'), done['maxclients'][1], 'it changed nothing')
         check_equal(client.call('SET', 'k', 'v'), ('+', b'OK'), 'it serves')
@@ -431,11 +431,11 @@ def _(run):
         def walk():
             client.pipeline([['LRANGE', 'list', '0', '-1']] * 3)
         wait_for(lambda: walk() or info(b'range_cache_bytes') > 0, 'a run of the list')
-        check(info(b'range_cache_hits') > 0, 'walks in it')
+        wait_for(lambda: walk() or info(b'range_cache_hits') > 0, 'walks in it')
         check_equal(client.call('CONFIG', 'SET', 'store-range-cache', '0'), ('+', b'OK'), 'no range cache')
         wait_for(lambda: info(b'range_cache_bytes') == 0, 'the range cache to go')
         walk()
-        check_equal(metric(backend.http('/metrics')[1], 'scree_backend_block_cache_capacity_bytes'), 1 << 20, 'the gauge')
+        wait_for(lambda: metric(backend.http('/metrics')[1], 'scree_backend_block_cache_capacity_bytes') == 1 << 20, 'the gauge')
 
         def blobs():
             client.pipeline([['SET', 'key:%d' % i, 'y' * 500] for i in range(200)])
