@@ -449,7 +449,7 @@ def _(run):
 
                 wait_for(passed, 'batches to leave the log')
                 wait_for(goes_on, 'the archive to go on')
-                wait_for(lambda: figure('gaps_total') == 1, 'the gap to be counted')
+                wait_for(lambda: figure('gaps_total') >= 1, 'the gap to be counted')  # on a slow machine the archive loses more than one race
                 check(b'archive_gap' in backend.log(), 'the event')
     finally:
         disk.remove()
