@@ -224,7 +224,7 @@ def _(run):
         for name, address, _ in both(cluster):
             with Connection(address) as connection:
                 connection.send_raw(b'PING\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048577\r\n')
-                data, closed = connection.read_until_closed(20)
+                data, closed = connection.read_until_closed(patience())
                 check_equal((data, closed), (b'+PONG\r\n-ERR Protocol error: invalid bulk length\r\n', True), name)
             with Connection(address) as connection:
                 check_equal(connection.get('SET', 'k', 'x' * MB), b'OK', name)
@@ -499,7 +499,7 @@ def _(run):
         for client in clients:
             check_equal(client.get('PING'), b'PONG')
         with cluster.connect() as refused:
-            data, closed = refused.read_until_closed(10)
+            data, closed = refused.read_until_closed(patience())
             check_equal((data, closed), (b'-ERR max number of clients reached\r\n', True))
         clients.pop().close()
 

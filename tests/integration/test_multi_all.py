@@ -2,7 +2,7 @@
 """MULTI with commands that concern all shards (DBSIZE, FLUSHALL, SCRIPT LOAD …): replies are those of redis-server."""
 
 from support.cluster import Cluster, Oracle
-from support.harness import Suite, check, check_equal, sized, wait_for
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.resp import Connection
 
 suite = Suite(__doc__)
@@ -268,7 +268,7 @@ def _(run):
                     with cluster.connect(proto=proto) as client, Connection(oracle.address, proto=proto) as redis:
                         for connection in (client, redis):
                             connection.send_many([['MULTI']] + transaction + [['EXEC'], ['QUIT']])
-                        check_equal(client.read_until_closed(20), redis.read_until_closed(20), (transaction, proto))
+                        check_equal(client.read_until_closed(patience()), redis.read_until_closed(patience()), (transaction, proto))
 
 
 @suite.case('messages that arrive during EXEC are sent after its reply, not inside')

@@ -292,7 +292,7 @@ def _(run):
 @suite.case('transaction-timeout: the error says which keys the transaction waited for, and at which shard')
 def _(run):
     linked = Linked({'transaction-timeout': '10m', 'lock-timeout': '100ms', 'peer-timeout': '10m'})
-    linked.backends[0].options = {'backend': {**linked.backends[0].options['backend'], 'transaction-timeout': '1500ms'}}
+    linked.backends[0].options = {'backend': {**linked.backends[0].options['backend'], 'transaction-timeout': '3s'}}
     with linked as cluster:
         a, b, c = cluster.keys
         names = ['b%dp0' % i for i in range(SHARDS)]
