@@ -256,7 +256,7 @@ uint64_t space_changes(const struct space_set *set)
 void space_savepoint(struct space_set *set)
 {
     set->marks.savepoint = set->changes;
-    if (!set->is_attempt && !set->script.is_on && !set->queue.is_on)
+    if (!set->attempt.is_on && !set->script.is_on && !set->queue.is_on)
         set->undo.count = 0;
     set->savepoint = set->undo.count;
 }
@@ -290,13 +290,14 @@ void space_rollback(struct space_set *set)
 void space_attempt_begin(struct space_set *set)
 {
     set->undo.count = 0;
-    set->is_attempt = true;
+    set->attempt.is_on = true;
+    set->attempt.has_waited = false;
     set->marks.attempt = set->changes;
 }
 
 void space_attempt_end(struct space_set *set, bool is_good)
 {
-    set->is_attempt = false;
+    set->attempt = (struct attempt_mark){.is_on = false};
     if (is_good)
         return;
     roll_back_counts(set, 0);
@@ -331,6 +332,7 @@ void space_attempt_leave(struct space_set *set, struct space_sums *sums)
 
 void space_count_sums(struct space_set *set, const struct space_sums *sums)
 {
+    set->attempt.has_waited = true;
     for (uint32_t i = 0; i < sums->count; i++)
         space_count_elsewhere(set, sums->items[i].space, sums->items[i].keys);
 }

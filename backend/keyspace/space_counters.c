@@ -219,10 +219,22 @@ static void count_change(struct space_set *set, struct counter *counter, int64_t
     *space_undo_add(set) = (struct undo){.counter = counter, .keys = keys, .expires = expires};
 }
 
+/* How much of a change a count can take. An attempt that has waited may delete keys that it made before its wait: they are not in the
+ * counter, which must not go below 0, because rolling back would then leave it too high. */
+static int64_t possible_change(const struct space_set *set, uint64_t count, int64_t change)
+{
+    bool is_below = set->attempt.has_waited && change < 0 && count < (uint64_t)-change;
+    return is_below ? -(int64_t)count : change;
+}
+
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
                  int64_t expires)
 {
-    count_change(set, space_counter_open(set, holder_of(space), slot), keys, expires);
+    struct counter *counter = space_counter_open(set, holder_of(space), slot);
+    int64_t here = possible_change(set, counter->keys, keys);
+    count_change(set, counter, here, possible_change(set, counter->expires, expires));
+    if (here != keys)
+        space_count_elsewhere(set, space, keys - here);
 }
 
 void space_count_ttl_hash(struct space_set *set, struct space *space, struct bytes row_key,
@@ -237,8 +249,9 @@ void space_count_ttl_hash(struct space_set *set, struct space *space, struct byt
     struct counter *counter = space_counter_open(set, holder_of(space), slot);
     uint64_t ticket = overlay_change_ticket(set->overlay);
     space->ticket = ticket ? ticket : space->ticket;
-    space_ttl_hashes_add(set, counter, change);
-    *space_undo_add(set) = (struct undo){.counter = counter, .ttl_hashes = change};
+    int64_t here = possible_change(set, counter->ttl_hashes, change);
+    space_ttl_hashes_add(set, counter, here);
+    *space_undo_add(set) = (struct undo){.counter = counter, .ttl_hashes = here};
 }
 
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot)

@@ -92,6 +92,12 @@ struct change_marks {
     uint64_t queue;   /* when the queue of an EXEC began */
 };
 
+/* An attempt of a command that may run again. */
+struct attempt_mark {
+    bool is_on;
+    bool has_waited; /* what it did before its wait is in no counter (space_count_sums) */
+};
+
 struct space_set {
     struct overlay *overlay;
     struct table *holders; /* storage namespace → holder */
@@ -110,7 +116,7 @@ struct space_set {
     size_t order_count;
     uint64_t generation;
     size_t savepoint; /* undo.count at the savepoint */
-    bool is_attempt;
+    struct attempt_mark attempt;
     struct undo_mark script;   /* while it is on, a script runs: savepoints keep the undo log */
     struct undo_mark queue;    /* the same for the queue of an EXEC */
     space_swapped_fn *on_swap; /* NULL: none */

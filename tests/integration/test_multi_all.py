@@ -90,6 +90,24 @@ def _(run):
                     check_equal([reply[1] for reply in replies[-1][1]], [b'OK', b'0', None] if first[0] == 'FLUSHALL' else [b'OK', b'2', b'1'])
 
 
+@suite.case('keys, times to live and fields with times that an EXEC makes before it waits for a shard, and deletes after it, are not counted')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        for home in (0, 1):
+            near, kept = cluster.key_on(home), 'kept'
+            wait = ['SUNIONSTORE', *('{%s}%d' % (cluster.key_on(1 - home), i) for i in range(3))]
+            for make, undo in ((['SET', near, 1], ['DEL', near]), (['SET', near, 1, 'EX', 1000], ['DEL', near]), (['EXPIRE', kept, 1000], ['PERSIST', kept]),
+                               (['SET', near, 1], ['RENAME', near, kept])):
+                client.get('FLUSHALL')
+                client.pipeline([['SELECT', 1], ['SET', kept, 1], ['SELECT', 0]])
+                replies = client.pipeline([['MULTI'], ['SELECT', 1], make, wait, undo, ['SELECT', 0], ['EXEC']])[-1]
+                check_equal(replies[0], '*', replies)
+                client.get('SELECT', 1)
+                check_equal(len(client.get('KEYS', '*')), 1, 'keys')
+                client.get('SELECT', 0)
+                check_equal(client.get('INFO', 'keyspace').splitlines()[1:], [b'db1:keys=1,expires=0,avg_ttl=0'], '%s, %s' % (make, undo))
+
+
 def watch_step(random, in_multi):
     """A random step of a client that watches keys in several databases."""
     keys = ['w%d' % i for i in range(8)]
