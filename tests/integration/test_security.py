@@ -251,9 +251,8 @@ def _(run):
             check_equal(status_of(process, 'NoNewPrivs'), '1')
             check_equal(status_of(process, 'Seccomp'), '2')
             check_equal(int(status_of(process, 'CapAmb'), 16), 0)
-            for thread in os.listdir('/proc/%d/task' % process.pid):
-                with open('/proc/%d/task/%s/status' % (process.pid, thread)) as file:
-                    check('Seccomp:\t2' in file.read(), 'a thread of %s is not under the filter' % process.name)
+            for status in process.of_threads('status'):
+                check('Seccomp:\t2' in status, 'a thread of %s is not under the filter' % process.name)
             with open('/proc/%d/limits' % process.pid) as file:
                 check(re.search(r'Max core file size\s+0\s+0', file.read()), 'core files are on')
         with cluster.connect() as connection:
@@ -418,6 +417,7 @@ def _(run):
                     check_equal(connection.call('SAVE'), ('+', b'OK'))
             backend.stop()
             backend.start()
+            backend.kill9()  # else files may be removed while they are looked at
             paths = [os.path.join(folder, name) for folder, _, names in os.walk(backend.data) for name in names]
             check(any(path.endswith('.sst') for path in paths), 'no data files')
             paths += [folder for folder, _, _ in os.walk(backend.data)]
