@@ -211,8 +211,8 @@ static bool copy_batches(struct archive *archive)
     return true;
 }
 
-/* The time that the files prove: a restore to a later one is refused. A copy that does not lead has none for its files, but knows that it has
- * copied all that it has. */
+/* Up to which time the archive has everything. At a copy that leads, it is the last time written to the files: a restore to a later moment
+ * reads the files and is refused. A copy that does not lead writes no times, so it is when the archive last had all batches of this copy. */
 static uint64_t reached_us(const struct archive *archive)
 {
     const struct archive_order *order = &archive->order;

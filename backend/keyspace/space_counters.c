@@ -219,8 +219,9 @@ static void count_change(struct space_set *set, struct counter *counter, int64_t
     *space_undo_add(set) = (struct undo){.counter = counter, .keys = keys, .expires = expires};
 }
 
-/* How much of a change a count can take. An attempt that has waited may delete keys that it made before its wait: they are not in the
- * counter, which must not go below 0, because rolling back would then leave it too high. */
+/* The part of a change that this count can take without going below 0. An attempt that has waited may delete keys that it made before the
+ * wait, and the counter does not have those. A counter stops at 0; so if it were asked to subtract them, rolling back, which adds what was
+ * asked, would leave it too high. */
 static int64_t possible_change(const struct space_set *set, uint64_t count, int64_t change)
 {
     bool is_below = set->attempt.has_waited && change < 0 && count < (uint64_t)-change;

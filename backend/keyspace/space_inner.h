@@ -92,10 +92,10 @@ struct change_marks {
     uint64_t queue;   /* when the queue of an EXEC began */
 };
 
-/* An attempt of a command that may run again. */
+/* The attempt of a command over shards that runs now. If it needs keys of other shards, it is rolled back, and runs again or goes on later. */
 struct attempt_mark {
     bool is_on;
-    bool has_waited; /* what it did before its wait is in no counter (space_count_sums) */
+    bool has_waited; /* and goes on: what it did before is in no counter (space_count_sums) */
 };
 
 struct space_set {

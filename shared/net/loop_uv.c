@@ -230,8 +230,9 @@ static void on_signal_closed(uv_handle_t *handle)
     free(container_of((uv_signal_t *)handle, struct signal, uv));
 }
 
-/* From here on the process ignores these signals: it ends by itself, and their default action, which libuv restores, would
- * end it as if it had failed. */
+/* Closes the handlers, and has the process ignore their signals from now on. When a handler is closed, libuv gives its signal the default
+ * action again, which ends the process. A second SIGTERM would then end a process that is about to exit with code 0, as if it had failed. All
+ * signals are blocked here, so that none comes between the two steps. */
 static void close_signals(struct loop *loop)
 {
     sigset_t all;

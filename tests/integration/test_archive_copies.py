@@ -70,7 +70,7 @@ class Writers:
 
 
 def read_lists(cluster):
-    """All lists, also if another copy takes the lead meanwhile."""
+    """All lists, also if another copy takes the lead while they are read."""
     def read():
         with contextlib.suppress(OSError, Closed), cluster.connect() as client:
             replies = [value(reply) for reply in client.pipeline([['LRANGE', 'list:%d' % i, '0', '-1'] for i in range(LISTS)])]

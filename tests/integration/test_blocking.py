@@ -827,7 +827,7 @@ def _(run):
         gone = set(range(0, count, 7))
         for i in gone:
             waiters[i].close()
-        for each in (boss, shard):  # the shard hears of it later
+        for each in (boss, shard):  # the shard hears later than the proxy that they left
             wait_for(lambda: proxy_info(each, 'blocked_clients') == count - len(gone), 'those that left to be forgotten', 60)
         for first in range(0, count, 500):
             boss.pipeline([['RPUSH', 'k%d' % i, i] for i in range(first, min(first + 500, count))])

@@ -20,7 +20,7 @@ suite = Suite(__doc__, options)
 
 
 def keep_records(cluster):
-    """The file of records that is loaded and compared: another test may install packages meanwhile."""
+    """The file of records that is loaded and compared: another test may install packages between the two."""
     path = os.path.join(cluster.folder, 'records')
     with open(path, 'wb') as file:
         file.write(load_packages.source())

@@ -270,7 +270,7 @@ def _(run):
     with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
         code, text, _ = tool(cluster, '--check')
         check(code == 0 and text.endswith('good\nthis map moves nothing\n'), text)
-        check_equal(client.get('SCREE', 'MAP', 'PAUSE'), b'OK')  # backends notice the new map, and would move the slots meanwhile
+        check_equal(client.get('SCREE', 'MAP', 'PAUSE'), b'OK')  # backends notice the new map, and would move the slots before the check
         epoch = cluster.epoch + 1
         os.replace(put_map(cluster, 'next.ini', {'b0p0': '0-8181', 'b1p0': '8182-16383'}, epoch), cluster.shards_path)
         code, text, _ = tool(cluster, '--check')

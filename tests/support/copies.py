@@ -187,7 +187,7 @@ class Voters(Copies):
             wait_for(lambda: self.wait_leader() == index or (self.hears(index) and self.has_all(index)), 'copy %d to have all' % index, pause=0.05)
 
     def ask(self, *words):
-        """The reply of the copy that leads, also if another one is elected meanwhile. Not for commands that must not run twice."""
+        """The reply of the copy that leads, also if another one is elected before it replies. Not for commands that must not run twice."""
         replies = []
 
         def answers():
