@@ -171,12 +171,6 @@ static bool send_elements(const struct destination *to, struct rdb_elements *ele
     return found == RDB_PACK_END;
 }
 
-void commands_begin(const struct destination *to)
-{
-    if (to->replaces)
-        commands_delete(to);
-}
-
 bool commands_part(const struct destination *to, const struct rdb_file *file,
                    const struct rdb_item *item)
 {
@@ -197,5 +191,5 @@ void commands_end(const struct destination *to, const struct rdb_file *file)
     struct bytes words[] = {BYTES("PEXPIREAT"), to->key, time_text(time, file->expire_ms)};
     if (file->expire_ms)
         (void)commands_send(to, REQUEST_PART, words, 3);
-    (void)commands_send(to, REQUEST_KEY, (struct bytes[]){BYTES("EXISTS"), to->key}, 2);
+    (void)commands_send(to, REQUEST_LAST, (struct bytes[]){BYTES("EXISTS"), to->key}, 2);
 }

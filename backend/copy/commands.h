@@ -25,8 +25,7 @@ struct destination {
 /* Sends a key that came whole. False: the value is damaged. */
 bool commands_key(const struct destination *to, const struct rdb_file *file,
                   const struct rdb_item *item);
-/* Sends the start, a part and the end of a key in parts. */
-void commands_begin(const struct destination *to);
+/* Sends a part and the end of a key in parts. */
 bool commands_part(const struct destination *to, const struct rdb_file *file,
                    const struct rdb_item *item);
 void commands_end(const struct destination *to, const struct rdb_file *file);

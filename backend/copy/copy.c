@@ -81,8 +81,11 @@ static void on_ready(void *owner)
 static void on_reply(void *owner, const struct request *request, struct bytes frame)
 {
     struct copy *copy = owner;
-    if (request->kind == REQUEST_PROBE || request->kind == REQUEST_COUNT)
+    if (request->kind == REQUEST_PROBE || request->kind == REQUEST_RIGHT ||
+        request->kind == REQUEST_COUNT)
         copy_probe_reply(copy, request, frame);
+    else if (request->kind == REQUEST_ASK)
+        copy_ask_reply(copy, request, frame);
     else if (request->kind == REQUEST_DUMP || request->kind == REQUEST_TIME)
         copy_verify_reply(copy, request, frame);
     else
@@ -212,7 +215,7 @@ enum copy_exit copy_run(const struct copy_options *options)
         count_survey(copy);
     enum copy_exit code = report_end(&copy->report, copy->exit);
     survey_fini(&copy->survey);
-    free((char *)copy->parts_key.data);
+    free((char *)copy->parts.key.data);
     free(copy);
     return code;
 }

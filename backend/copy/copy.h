@@ -18,6 +18,22 @@
 /* Values that are longer are sent in parts. */
 enum { COPY_PART_MAX = 1024 * 1024 };
 
+/* A key in parts: see copy_parts.c. */
+enum parts_state {
+    PARTS_SKIPPED, /* not copied: filtered, kept, expired or refused */
+    PARTS_ASKED,   /* waits for a reply before the first part */
+    PARTS_OPEN,
+    PARTS_ENDING, /* waits for the last reply */
+    PARTS_ENDED,
+};
+
+struct copy_parts {
+    enum parts_state state;
+    uint64_t db;
+    struct bytes key;     /* owned */
+    struct digest digest; /* if it is compared */
+};
+
 struct copy {
     const struct copy_options *options;
     struct copy_report report;
@@ -29,16 +45,11 @@ struct copy {
     struct token_bucket rate;
     struct rdb_input input;
     struct rdb_item item;
-    bool has_item;              /* `item` waits for its lane */
-    bool is_copying;            /* the probes were good */
-    bool is_at_end;             /* the file has no more items */
-    bool skips_parts;           /* of the key in parts: it is not copied */
-    bool waits_exists;          /* for the reply whether the key in parts exists */
-    bool wrong;                 /* a probe has found something wrong */
-    bool part_refused;          /* the key in parts has been named */
-    uint64_t parts_db;          /* of the key in parts */
-    struct bytes parts_key;     /* its name; owned */
-    struct digest parts_digest; /* of the key in parts, if it is compared */
+    bool has_item;   /* `item` waits for its lane */
+    bool is_copying; /* the probes were good */
+    bool is_at_end;  /* the file has no more items */
+    bool wrong;      /* a probe has found something wrong */
+    struct copy_parts parts;
     enum copy_exit exit;
 };
 
@@ -46,6 +57,10 @@ enum copy_exit copy_run(const struct copy_options *options);
 
 /* ---- inside of copy_*.c ---- */
 
+static inline bool copy_is_verify(const struct copy *copy)
+{
+    return copy->options->command == COPY_VERIFY;
+}
 /* Ends the run; the first call counts. */
 void copy_stop(struct copy *copy, enum copy_exit code);
 /* Sends items as long as there is room. */
@@ -55,13 +70,23 @@ bool copy_send(struct copy *copy);
 /* Sends questions to the target whose answers show what is wrong with it, before anything is written. */
 void copy_probe(struct copy *copy);
 void copy_probe_reply(struct copy *copy, const struct request *request, struct bytes frame);
-/* Compare a whole key, and a part or the end of a key in parts. False: the value is damaged. */
+/* The file's value cannot be decoded: ends the run. */
+void copy_damaged(struct copy *copy);
+/* Begin a key in parts, and send one of its items; false: it waits. */
 struct destination;
+void copy_parts_begin(struct copy *copy, const struct destination *to);
+bool copy_parts_send(struct copy *copy);
+/* Is the request one of the key in parts? */
+bool copy_parts_has(const struct copy *copy, const struct request *request);
+/* No more parts are sent, because of an error. False: there was one before. */
+bool copy_parts_fail(struct copy *copy);
+void copy_parts_reply(struct copy *copy, const struct request *request, struct bytes frame);
+/* Compare a whole key, and a part or the end of a key in parts. False: the value is damaged. */
 bool copy_verify_key(struct copy *copy, const struct destination *to);
 bool copy_verify_part(struct copy *copy, const struct destination *to);
 void copy_verify_reply(struct copy *copy, const struct request *request, struct bytes frame);
-/* Does this error end the run? It does, unless it is known that it concerns the key alone. */
-bool copy_error_ends(const struct request *request, struct bytes text);
-void copy_end_on_error(struct copy *copy, const struct request *request, struct bytes text);
+/* Names the key, ends the run, or asks the target which of both is right; copy_ask_reply handles the answer. */
+void copy_error(struct copy *copy, const struct request *request, struct bytes text);
+void copy_ask_reply(struct copy *copy, const struct request *request, struct bytes frame);
 /* Handles the reply of a command that writes. */
 void copy_reply(struct copy *copy, const struct request *request, struct bytes frame);

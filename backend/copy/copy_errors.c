@@ -1,85 +1,38 @@
 /*
  * copy_errors.c - errors that the target replies: of one key, or of the target?
  *
- *   known to be of the key   it is named as refused, and the run goes on
- *   anything else            the run ends: the next keys would fail too, or it is unknown whether the command was executed,
- *                            and a key in parts would go on with a hole
+ *   WRONGTYPE, BUSYKEY, NOPERM, INVALIDOBJ    of the key: it is named, and the run goes on
+ *   ERR                                       both are possible, so the target is asked:
+ *     a whole key, a library                    its command is sent once more ─► done, or ERR again
+ *     EXISTS key; DBSIZE for a library          ◄──────────────────────────────────────┘
+ *       an answer                               the target works, so the error is of the key
+ *       an error                                the run ends
+ *   any other code                            of the target: the run ends, because the next keys would fail too
+ *
+ * Only codes count (shared/error_code.h): sentences are for people. Sending a whole key twice is harmless; a part of a long key is not
+ * sent again, because it may have been executed.
  */
+#include "backend/copy/commands.h"
 #include "backend/copy/copy.h"
 #include "shared/check.h"
+#include "shared/error_code.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
-enum { KEY_SAID_MAX = 80 };
+enum { KEY_SAID_MAX = 80, ERROR_SAID_MAX = 250 };
 
-static bool begins_with_one_of(struct bytes text, const char *const *starts, size_t count)
+static bool is_of_key(struct bytes error)
 {
-    for (size_t i = 0; i < count; i++) {
-        size_t len = strlen(starts[i]);
-        if (text.len >= len && memcmp(text.data, starts[i], len) == 0)
+    static const char *const codes[] = {"WRONGTYPE", "BUSYKEY", "NOPERM", "INVALIDOBJ"};
+    for (size_t i = 0; i < COUNT_OF(codes); i++)
+        if (error_has_code(error, codes[i]))
             return true;
-    }
     return false;
 }
 
-static bool is_of_key(struct bytes text)
-{
-    static const char *const starts[] = {
-        "WRONGTYPE ",
-        "BUSYKEY ",
-        "NOPERM ",
-        "INVALIDOBJ ",
-        "ERR Bad data format",
-        "ERR DUMP payload ",
-        "ERR Invalid TTL value",
-        "ERR The payload would be larger than ",
-        "ERR The reply would be longer than ",
-        "ERR Elements are too large",
-        "ERR string exceeds maximum allowed size",
-        "ERR invalid expire time",
-        "ERR recursion limit exceeded",
-        "ERR the payload has type ",
-        "ERR the command writes more than ",
-        "ERR the command ran for longer than ",
-        "ERR the command has exceeded ",
-        "ERR the reply was dropped: ",
-    };
-    return begins_with_one_of(text, starts, COUNT_OF(starts));
-}
-
-/* A library is refused for many reasons of its code; these are none. */
-static bool is_of_target(struct bytes text)
-{
-    static const char *const starts[] = {
-        "NOAUTH ",
-        "LOADING ",
-        "TRYAGAIN ",
-        "CLUSTERDOWN ",
-        "MASTERDOWN ",
-        "READONLY ",
-        "OOM ",
-        "MISCONF ",
-        "NOREPLICAS ",
-        "MOVED ",
-        "UNREACHABLE ",
-        "DISKFULL ",
-        "BUSY ",
-        "ASK ",
-        "ERR shard '",
-        "ERR rate ",
-        "ERR the leader of ",
-        "ERR the proxy is ",
-        "ERR enough ",
-    };
-    return begins_with_one_of(text, starts, COUNT_OF(starts));
-}
-
-bool copy_error_ends(const struct request *request, struct bytes text)
-{
-    return request->kind == REQUEST_FUNCTION ? is_of_target(text) : !is_of_key(text);
-}
-
-void copy_end_on_error(struct copy *copy, const struct request *request, struct bytes text)
+static void end_copy(struct copy *copy, const struct request *request, struct bytes text)
 {
     uint32_t len = request->key_len < KEY_SAID_MAX ? request->key_len : KEY_SAID_MAX;
     if (copy->exit != EXIT_DONE)
@@ -89,4 +42,56 @@ void copy_end_on_error(struct copy *copy, const struct request *request, struct 
         "scree-copy: %s, at key \"%.*s\" of database %" PRIu64 ": %.*s; run the same command again",
         copy->options->to.address, (int)len, request->key, request->db, (int)text.len, text.data);
     copy_stop(copy, EXIT_TARGET);
+}
+
+static void name_failed_key(struct copy *copy, const struct request *request, struct bytes text)
+{
+    struct bytes key = {request->key, request->key_len};
+    char reason[ERROR_SAID_MAX + 50];
+    if (!copy_is_verify(copy)) {
+        report_refused(&copy->report, request->db, key, text);
+        return;
+    }
+    (void)snprintf(reason, sizeof reason, "it could not be compared: %.*s",
+                   (int)(text.len < ERROR_SAID_MAX ? text.len : ERROR_SAID_MAX), text.data);
+    report_different(&copy->report, request->db, key, reason);
+}
+
+/* Asks whether the target works; the question has the error, for copy_ask_reply. */
+static void ask_target(struct copy *copy, const struct request *request, struct bytes text)
+{
+    struct bytes key = {request->key, request->key_len};
+    struct bytes words[] = {BYTES("EXISTS"), key};
+    struct bytes size[] = {BYTES("DBSIZE")};
+    struct destination to = {.lane = lane_of(copy->lanes, key), .db = request->db, .key = key};
+    bool is_library = request->kind == REQUEST_FUNCTION;
+    char *kept = malloc(text.len + 1);
+    CHECK(kept);
+    char *end = kept;
+    struct bytes error = bytes_copy_to(&end, text);
+    commands_send(&to, REQUEST_ASK, is_library ? size : words, is_library ? 1 : 2)->kept = error;
+}
+
+void copy_error(struct copy *copy, const struct request *request, struct bytes text)
+{
+    struct bytes key = {request->key, request->key_len};
+    if (copy->exit != EXIT_DONE)
+        return;
+    if (is_of_key(text))
+        name_failed_key(copy, request, text);
+    else if (!error_has_code(text, "ERR"))
+        end_copy(copy, request, text);
+    else if (request->kept.data && !request->is_again)
+        lane_again(lane_of(copy->lanes, key), request);
+    else
+        ask_target(copy, request, text);
+}
+
+void copy_ask_reply(struct copy *copy, const struct request *request, struct bytes frame)
+{
+    struct bytes error = {frame.data + 1, frame.len - 3};
+    if (frame.data[0] == '-' && !is_of_key(error))
+        end_copy(copy, request, error);
+    else
+        name_failed_key(copy, request, request->kept);
 }

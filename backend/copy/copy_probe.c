@@ -3,11 +3,12 @@
  *
  *   in each database     DBSIZE                       is it there? is it empty, for --existing refuse?
  *   for the first key    RESTORE k 0 x, SET k v EX x  wrong on purpose: NOPERM says that the user may not write;
- *                                                     the error of a wrong command says that it may
+ *                                                     ERR or BUSYKEY, of a wrong command, say that it may
  */
 #include "backend/copy/commands.h"
 #include "backend/copy/copy.h"
 #include "shared/check.h"
+#include "shared/error_code.h"
 #include "shared/resp.h"
 
 #include <inttypes.h>
@@ -27,8 +28,8 @@ static void probe_rights(struct copy *copy)
     uint64_t db = copy->survey.dbs[0];
     if (copy->options->command == COPY_VERIFY || !key.data)
         return;
-    send_probe(copy, REQUEST_PROBE, restore, COUNT_OF(restore), db);
-    send_probe(copy, REQUEST_PROBE, set, COUNT_OF(set), db);
+    send_probe(copy, REQUEST_RIGHT, restore, COUNT_OF(restore), db);
+    send_probe(copy, REQUEST_RIGHT, set, COUNT_OF(set), db);
 }
 
 void copy_probe(struct copy *copy)
@@ -51,21 +52,17 @@ static void probe_failed(struct copy *copy, const struct request *request, struc
                copy->options->to.address, request->db, (int)text.len, text.data);
 }
 
-/* The commands that are wrong on purpose have these replies if the user may write. */
-static bool is_wanted_error(struct bytes frame)
+/* A command that is wrong on purpose has one of these codes if the user may write. */
+static bool is_wanted_refusal(const struct request *request, struct bytes frame)
 {
-    static const char *const wanted[] = {"-BUSYKEY ", "-ERR DUMP payload ",
-                                         "-ERR value is not an integer "};
-    for (size_t i = 0; i < COUNT_OF(wanted); i++)
-        if (frame.len > strlen(wanted[i]) && memcmp(frame.data, wanted[i], strlen(wanted[i])) == 0)
-            return true;
-    return false;
+    return request->kind == REQUEST_RIGHT &&
+           (error_has_code(frame, "ERR") || error_has_code(frame, "BUSYKEY"));
 }
 
 void copy_probe_reply(struct copy *copy, const struct request *request, struct bytes frame)
 {
     if (frame.data[0] == '-') {
-        if (request->kind == REQUEST_COUNT || !is_wanted_error(frame))
+        if (!is_wanted_refusal(request, frame))
             probe_failed(copy, request, (struct bytes){frame.data + 1, frame.len - 3});
     } else if (request->kind == REQUEST_COUNT && !bytes_equal(frame, BYTES(":0\r\n")))
         probe_failed(copy, request, BYTES("it has keys, and --existing refuse was given"));

@@ -48,11 +48,11 @@ static bool digest_part(struct copy *copy)
     struct rdb_reader reader = item_reader(copy);
     struct rdb_elements elements;
     if (copy->item.is_tail)
-        return digest_tail(&copy->parts_digest, file->type, &reader);
+        return digest_tail(&copy->parts.digest, file->type, &reader);
     if (file->parts.form->type == TYPE_STREAM)
-        return digest_nodes(&copy->parts_digest, &reader, copy->item.units);
+        return digest_nodes(&copy->parts.digest, &reader, copy->item.units);
     rdb_elements_part(&elements, &reader, &file->parts, copy->item.units);
-    return digest_elements(&copy->parts_digest, &elements);
+    return digest_elements(&copy->parts.digest, &elements);
 }
 
 bool copy_verify_key(struct copy *copy, const struct destination *to)
@@ -68,7 +68,7 @@ bool copy_verify_part(struct copy *copy, const struct destination *to)
 {
     if (copy->item.kind != RDB_KEY_END)
         return digest_part(copy);
-    ask_key(copy, to, &copy->parts_digest);
+    ask_key(copy, to, &copy->parts.digest);
     return true;
 }
 
@@ -145,22 +145,17 @@ static void handle_time(struct copy *copy, const struct request *request, struct
 static void handle_verify_error(struct copy *copy, const struct request *request,
                                 struct bytes frame)
 {
-    char reason[300];
-    int len = (int)(frame.len < 250 ? frame.len : 250) - 3;
-    (void)snprintf(reason, sizeof reason, "it could not be compared: %.*s", len, frame.data + 1);
+    if (request->is_different)
+        return;
     if (request->kind == REQUEST_DUMP)
         request->next->is_different = true;
-    name_different(copy, request, reason);
+    copy_error(copy, request, (struct bytes){frame.data + 1, frame.len - 3});
 }
 
 void copy_verify_reply(struct copy *copy, const struct request *request, struct bytes frame)
 {
     if (frame.data[0] == '-') {
-        struct bytes text = {frame.data + 1, frame.len - 3};
-        if (copy_error_ends(request, text))
-            copy_end_on_error(copy, request, text);
-        else if (!request->is_different)
-            handle_verify_error(copy, request, frame);
+        handle_verify_error(copy, request, frame);
     } else if (request->kind == REQUEST_DUMP) {
         handle_dump(copy, request, frame);
     } else {

@@ -14,13 +14,13 @@
 struct lane {
     struct lanes *lanes;
     struct stream *stream;
+    struct out draft; /* the request that is being written */
     struct resp_skip skip;
     struct request *oldest;
     struct request *newest;
     unsigned waiting;
     uint64_t waiting_bytes;
-    int64_t db;          /* -1: not selected */
-    size_t bytes_before; /* in the output, before the request that is being written */
+    int64_t db; /* -1: not selected */
     uint64_t request_db;
     bool is_open;
 };
@@ -62,7 +62,7 @@ static void on_end(void *owner, int err)
 
 static void write_request(struct lane *lane, const struct bytes *words, uint32_t count)
 {
-    resp_write_words(stream_out(lane->stream), words, count);
+    resp_write_words(&lane->draft, words, count);
     (void)lane_end(lane, REQUEST_SETUP, BYTES(""));
 }
 
@@ -71,7 +71,6 @@ static void select_db(struct lane *lane, uint64_t db)
     char number[INT64_TEXT_MAX];
     struct bytes words[] = {BYTES("SELECT"), {number, number_format_int64(number, (int64_t)db)}};
     lane->request_db = db;
-    lane->bytes_before = stream_out(lane->stream)->bytes;
     write_request(lane, words, 2);
     lane->db = (int64_t)db;
 }
@@ -81,20 +80,44 @@ struct out *lane_begin(struct lane *lane, uint64_t db)
     if (lane->db != (int64_t)db)
         select_db(lane, db);
     lane->request_db = db;
-    lane->bytes_before = stream_out(lane->stream)->bytes;
-    return stream_out(lane->stream);
+    return &lane->draft;
 }
 
-struct request *lane_end(struct lane *lane, enum request_kind kind, struct bytes key)
+static struct request *new_request(const struct lane *lane, enum request_kind kind,
+                                   struct bytes key)
 {
     struct request *request = malloc(sizeof *request + key.len);
     CHECK(request && key.len <= UINT32_MAX);
     *request = (struct request){.kind = kind,
-                                .bytes = stream_out(lane->stream)->bytes - lane->bytes_before,
+                                .bytes = lane->draft.bytes,
                                 .db = lane->request_db,
                                 .key_len = (uint32_t)key.len};
     if (key.len)
         memcpy(request->key, key.data, key.len);
+    return request;
+}
+
+static void free_lane_request(struct request *request)
+{
+    free((char *)request->kept.data);
+    free(request);
+}
+
+/* Keeps a copy of the command that was written. */
+static void keep_command(struct lane *lane, struct request *request)
+{
+    char *copy = malloc(lane->draft.bytes);
+    CHECK(copy);
+    out_copy(&lane->draft, copy);
+    request->kept = (struct bytes){copy, lane->draft.bytes};
+}
+
+struct request *lane_end(struct lane *lane, enum request_kind kind, struct bytes key)
+{
+    struct request *request = new_request(lane, kind, key);
+    if (kind == REQUEST_KEY || kind == REQUEST_FUNCTION)
+        keep_command(lane, request);
+    out_move(stream_out(lane->stream), &lane->draft);
     if (lane->newest)
         lane->newest->next = request;
     else
@@ -104,6 +127,13 @@ struct request *lane_end(struct lane *lane, enum request_kind kind, struct bytes
     lane->waiting_bytes += request->bytes;
     stream_send(lane->stream);
     return request;
+}
+
+void lane_again(struct lane *lane, const struct request *request)
+{
+    struct out *out = lane_begin(lane, request->db);
+    out_write(out, request->kept.data, request->kept.len);
+    lane_end(lane, request->kind, (struct bytes){request->key, request->key_len})->is_again = true;
 }
 
 static struct request *take_answered(struct lane *lane)
@@ -153,7 +183,7 @@ static void lane_reply(struct lane *lane, struct bytes frame)
         handle_setup(lane, frame);
     else
         lane->lanes->events->on_reply(lane->lanes->owner, request, frame);
-    free(request);
+    free_lane_request(request);
 }
 
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
@@ -199,7 +229,6 @@ static void on_lane_open(void *owner, int err)
         write_request(lane, auth, 3);
     else if (*to->password)
         write_request(lane, (struct bytes[]){auth[0], auth[2]}, 2);
-    lane->bytes_before = stream_out(lane->stream)->bytes;
     write_request(lane, name, 3);
 }
 
@@ -207,6 +236,7 @@ static void lane_connect(struct lanes *lanes, struct lane *lane, struct loop *lo
 {
     const struct copy_target *to = &lanes->options->to;
     *lane = (struct lane){.lanes = lanes, .db = -1};
+    out_init(&lane->draft);
     lane->stream =
         stream_connect(loop, to->address, LANES_CONNECT_MS, &LANE_EVENTS, on_lane_open, lane);
     if (lanes->tls)
@@ -253,8 +283,9 @@ static void lane_fini(struct lane *lane)
 {
     if (lane->stream)
         stream_abort(lane->stream);
+    out_clear(&lane->draft);
     while (lane->oldest)
-        free(take_answered(lane));
+        free_lane_request(take_answered(lane));
 }
 
 void lanes_free(struct lanes *lanes)

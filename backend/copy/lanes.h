@@ -22,15 +22,20 @@ enum {
 
 enum request_kind {
     REQUEST_SETUP,    /* AUTH, SELECT: an error ends the run */
-    REQUEST_PROBE,    /* asks whether a command is permitted */
+    REQUEST_PROBE,    /* PING: does the database exist? */
+    REQUEST_RIGHT,    /* a command that is wrong on purpose: is it permitted? */
     REQUEST_COUNT,    /* DBSIZE */
-    REQUEST_FUNCTION, /* FUNCTION LOAD */
-    REQUEST_KEY,      /* the last command for a key */
+    REQUEST_FUNCTION, /* FUNCTION LOAD; kept until its reply, so that it can be sent again */
+    REQUEST_KEY,      /* the command for a whole key; kept likewise */
+    REQUEST_LAST,     /* the last command for a key in parts */
     REQUEST_PART,     /* another command for a key in parts */
     REQUEST_CLAIM,    /* XCLAIM of a pending entry */
     REQUEST_EXISTS,   /* for a key in parts that may be kept */
+    REQUEST_HALF,     /* likewise: was it left incomplete? */
+    REQUEST_MARK,     /* it is incomplete from now on */
     REQUEST_DUMP,     /* of a key that is compared; REQUEST_TIME follows */
     REQUEST_TIME,     /* PEXPIRETIME */
+    REQUEST_ASK, /* after an error: does the target answer for this key at all? (copy_errors.c) */
 };
 
 struct request {
@@ -44,6 +49,8 @@ struct request {
     uint64_t expire_ms; /* REQUEST_TIME: what it should be; 0: none */
     bool is_old_stream; /* REQUEST_DUMP: see digest.h */
     bool is_different;  /* REQUEST_TIME: the key has been named already */
+    bool is_again;      /* it was sent before */
+    struct bytes kept;  /* the command, if it is kept; REQUEST_ASK: the error. Owned */
     uint32_t key_len;
     char key[];
 };
@@ -73,5 +80,7 @@ bool lane_is_full(const struct lane *lane);
 struct out *lane_begin(struct lane *lane, uint64_t db);
 /* The command was written. Its reply will be passed on with the returned request, to which the caller may add what it needs. */
 struct request *lane_end(struct lane *lane, enum request_kind kind, struct bytes key);
+/* Sends a command again that was kept. */
+void lane_again(struct lane *lane, const struct request *request);
 /* Requests without a reply. */
 uint64_t lanes_waiting(const struct lanes *lanes);

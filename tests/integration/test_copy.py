@@ -306,7 +306,7 @@ def module_id(name):
 class Target:
     """A target whose replies a test chooses: `reply` gets the words of a command, and returns bytes, or None for the usual reply."""
 
-    USUAL = {b'EXISTS': b':0\r\n', b'DBSIZE': b':0\r\n', b'RPUSH': b':1\r\n', b'DEL': b':0\r\n', b'DUMP': b'$-1\r\n', b'PEXPIRETIME': b':-1\r\n'}
+    USUAL = {b'EXISTS': b':0\r\n', b'HSET': b':1\r\n', b'HDEL': b':1\r\n', b'DBSIZE': b':0\r\n', b'RPUSH': b':1\r\n', b'DEL': b':0\r\n', b'DUMP': b'$-1\r\n', b'PEXPIRETIME': b':-1\r\n'}
 
     def __init__(self, reply):
         target = self
@@ -358,13 +358,11 @@ def with_file(folder, *parts, version=b'REDIS0011'):
     return 'rdb:' + path
 
 
-@suite.case('an error that is not of the key ends the run, and no part is sent after it; a verify ends as well')
+@suite.case('an error whose code is not of a key ends the run, and no part is sent after it; a verify ends as well')
 def _(run):
-    texts = (LOST, b"-ERR shard 'b' (10.0.0.1:7): no reply within 5000 ms\r\n", b"-ERR rate limit of namespace 'a' exceeded: at most 5 requests a second\r\n",
-             b'-ERR the leader of the shard changed before the write was on enough copies; it may have been executed\r\n')
     with tempfile.TemporaryDirectory() as folder:
         path = with_file(folder, b'\x00\x01s\x01v', rdb_list('long', 30, 100000))
-        for text in texts:
+        for text in (b'-TRYAGAIN later\r\n', b'-LOADING soon\r\n', b'-MISCONF no space\r\n', b'-NEWCODE that this version does not know\r\n'):
             for command in (b'SET', b'RPUSH', b'DEL', b'DUMP'):
                 with Target(lambda words: text if words[0] == command else None) as target:
                     done = copy('verify' if command == b'DUMP' else 'run', '--from', path, '--to', target.address)
@@ -372,12 +370,47 @@ def _(run):
                 check('refused db' not in done.stderr and 'different' not in done.stderr, done.stderr)
 
 
+@suite.case('whether an error ERR is of a key or of the target is asked, not read from its words: the key is named if the target answers')
+def _(run):
+    with tempfile.TemporaryDirectory() as folder:
+        path = with_file(folder, b'\xf5\x01a', b'\x00\x01s\x01v', rdb_list('long', 30, 100000))
+        for text in (LOST, b'-ERR x\r\n', b'-ERR Bad data format\r\n', b"-ERR rate limit of namespace 'a' exceeded: at most 5 requests a second\r\n"):
+            for command, question, name in ((b'SET', b'EXISTS', 's'), (b'RPUSH', b'EXISTS', 'long'), (b'DUMP', b'EXISTS', 's'), (b'FUNCTION', b'DBSIZE', '')):
+                word = 'verify' if command == b'DUMP' else 'run'
+                with Target(lambda words: text if words[0] == command else None) as target:
+                    done = copy(word, '--from', path, '--to', target.address)
+                check_equal((done.returncode, '"%s": ' % name in done.stderr, text[1:-2].decode() in done.stderr), (1, True, True), done.stderr)
+                failed = []
+                with Target(lambda words: text if words[0] == command and not failed.append(1) or failed and words[0] == question else None) as target:
+                    done = copy(word, '--from', path, '--to', target.address)
+                check_equal((done.returncode, 'run the same command again' in done.stderr, 'refused db' in done.stderr), (4, True, False), done.stderr)
+
+
+@suite.case('a whole key or library whose reply was an error is sent once more, so a connection that broke in between costs nothing')
+def _(run):
+    with tempfile.TemporaryDirectory() as folder:
+        path = with_file(folder, b'\xf5\x01a', b'\x00\x01s\x01v', b'\x01\x01l\x01\x01e')
+        lost = []
+
+        def lose(words):
+            if words[0] in (b'SET', b'RESTORE', b'FUNCTION') and words[-1] != b'x' and lost.count(words) == 0:
+                lost.append(words)
+                return LOST
+            return None
+
+        with Target(lose) as target:
+            done = copy('--from', path, '--to', target.address)
+        check_equal((done.returncode, len(lost)), (0, 3), done.stderr)
+        check('copy: 2 keys, 1 libraries of functions;' in done.stdout, done.stdout)
+        check_equal([target.commands.count(words) for words in lost], [2, 2, 2])
+
+
 @suite.case('--existing keep: an error instead of the reply whether a long key exists does not hang the run')
 def _(run):
     with tempfile.TemporaryDirectory() as folder:
         path = with_file(folder, rdb_list('long', 30, 100000), b'\x00\x01s\x01v')
-        for text, code in ((b'-NOPERM this user has no permissions\r\n', 1), (LOST, 4)):
-            with Target(lambda words: text if words[0] == b'EXISTS' else None) as target:
+        for command, text, code in ((b'EXISTS', b'-NOPERM this user has no permissions\r\n', 1), (b'EXISTS', LOST, 4), (b'HSET', b'-NOPERM no\r\n', 1)):
+            with Target(lambda words: text if words[0] == command else None) as target:
                 done = copy('--existing', 'keep', '--from', path, '--to', target.address)
             check_equal(done.returncode, code, done.stderr)
             check_equal([words for words in target.commands if words[0] == b'RPUSH'], [], 'parts of a key that may exist')
@@ -574,6 +607,27 @@ def _(run):
             check_copied(copy('--from', 'rdb:' + path, cluster=cluster), 'copy: 20001 keys;')
             check_equal(target.call('DBSIZE')[1], b'20001')
             check_equal_keys(source, target, [b'long'] + [b'list:%d' % i for i in range(0, 20000, 97)])
+
+
+@suite.case('--existing keep: a long key that a killed tool left incomplete is copied anew, and those of others are kept')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        for _ in range(20):
+            source.call('RPUSH', 'long', *(os.urandom(100) for _ in range(1000)))
+            source.call('SADD', 'theirs', *(os.urandom(60) for _ in range(1000)))
+        path = 'rdb:' + source.save()
+        with cluster.connect() as target:
+            target.call('SADD', 'theirs', 'own')
+            tool = subprocess.Popen([binary('scree-copy'), '--quiet', '--rate', '300kb', '--existing', 'keep', '--match', 'long', '--from', path, '--to', address(cluster)])
+            wait_for(lambda: int(target.call('LLEN', 'long')[1]) > 0, 'the tool to write')
+            tool.send_signal(signal.SIGKILL)
+            tool.wait()
+            check(int(target.call('LLEN', 'long')[1]) < 20000, 'the key was complete before the tool was killed')
+            check_copied(copy('--from', path, '--existing', 'keep', cluster=cluster), 'copy: 1 keys, 1 kept')
+            check_equal_keys(source, target, [b'long'])
+            check_equal((target.call('SCARD', 'theirs')[1], target.call('DBSIZE')[1]), (b'1', b'2'))
+            check_copied(copy('--from', path, '--existing', 'keep', cluster=cluster), 'copy: 0 keys, 2 kept')
 
 
 @suite.case('the commands at the start of docs/from-redis.md do what the page says')
