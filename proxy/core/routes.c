@@ -23,8 +23,8 @@ struct led_shard {
     char *address; /* NULL: not known */
     uint32_t generation;
     uint64_t term;
-    bool is_gone;   /* shards.ini does not have the address any more */
-    bool has_ended; /* the copy leads no more, by its own word, or is not heard */
+    bool is_gone;   /* shards.ini does not have the address */
+    bool has_ended; /* the copy leads no more, by its own word */
 };
 
 struct routes {
@@ -248,17 +248,30 @@ static bool is_led_by(const struct led_shard *led, const char *address)
     return led->address && strcmp(led->address, address) == 0;
 }
 
-/* A copy's own newest word counts, whatever it has said before. If shards.ini has dropped the leader, and that one leads no more, its group
- * may have been replaced by another one, which counts from 1 again. */
-static bool is_newer_leader(const struct led_shard *now, const struct route_leader *leader)
+static bool is_of_earlier_term(const struct route_leader *leader, const struct led_shard *than)
 {
-    if (!now->address || is_led_by(now, leader->address) || (now->is_gone && now->has_ended))
-        return true;
-    return leader->generation != now->generation ? leader->generation > now->generation
-                                                 : leader->term > now->term;
+    return leader->generation != than->generation ? leader->generation < than->generation
+                                                  : leader->term < than->term;
 }
 
-bool routes_lead(struct routes *routes, const struct route_leader *leader)
+/* A copy's own newest word counts, whatever it has said before. One that leads no more has said in which term it follows: the leader of
+ * that term is its successor. */
+static bool is_newer_leader(const struct led_shard *now, const struct route_leader *leader)
+{
+    if (!now->address || is_led_by(now, leader->address))
+        return true;
+    bool is_same = leader->generation == now->generation && leader->term == now->term;
+    return !is_of_earlier_term(leader, now) && (!is_same || now->has_ended);
+}
+
+static bool is_outside(const struct shard_map *map, const struct led_shard *led)
+{
+    int shard = shard_map_named(map, bytes_of(led->name));
+    return shard >= 0 && shard_address_place(&map->shards[shard], bytes_of(led->address)) < 0;
+}
+
+bool routes_lead(struct routes *routes, const struct shard_map *wish,
+                 const struct route_leader *leader)
 {
     routes_lock(routes);
     struct led_shard *led = led_place(routes, leader->shard);
@@ -267,7 +280,7 @@ bool routes_lead(struct routes *routes, const struct route_leader *leader)
     if (is_new) {
         free(led->address);
         led->address = text_new(bytes_of(leader->address));
-        led->is_gone = false; /* only the leader before may be at an address that is gone */
+        led->is_gone = is_outside(wish, led);
         routes->version++;
     }
     if (is_leader) {
@@ -298,14 +311,25 @@ static void forget_leader(struct routes *routes, struct led_shard *led)
     routes->version++;
 }
 
-bool routes_end_lead(struct routes *routes, const char *shard, const char *address, bool is_lost)
+/* It leads no more. The term in which it follows is at least that of its lead, unless it has joined another group, which counts from 1: then
+ * what it says is the limit. Of no group, it says nothing: generation 0. */
+static void end_lead(struct led_shard *led, const struct route_leader *copy)
+{
+    led->has_ended = true;
+    if (!copy->generation || !is_of_earlier_term(copy, led))
+        return;
+    led->generation = copy->generation;
+    led->term = copy->term;
+}
+
+bool routes_end_lead(struct routes *routes, const struct route_leader *copy, bool is_lost)
 {
     routes_lock(routes);
-    struct led_shard *led = find_led(routes, shard);
-    bool is_leader = led && is_led_by(led, address);
+    struct led_shard *led = find_led(routes, copy->shard);
+    bool is_leader = led && is_led_by(led, copy->address);
     bool is_forgotten = is_leader && led->is_gone && is_lost;
-    if (is_leader)
-        led->has_ended = true;
+    if (is_leader && !is_lost)
+        end_lead(led, copy);
     if (is_forgotten)
         forget_leader(routes, led);
     routes_unlock(routes);
@@ -318,11 +342,10 @@ static void note_gone_leaders(struct routes *routes, const struct shard_map *map
     routes_lock(routes);
     for (size_t i = 0; i < routes->led_count; i++) {
         struct led_shard *led = &routes->led[i];
-        int shard = led->address ? shard_map_named(map, bytes_of(led->name)) : -1;
-        if (shard >= 0)
-            led->is_gone = shard_address_place(&map->shards[shard], bytes_of(led->address)) < 0;
-        else if (led->address)
+        if (led->address && shard_map_named(map, bytes_of(led->name)) < 0)
             forget_leader(routes, led);
+        else if (led->address)
+            led->is_gone = is_outside(map, led);
     }
     routes_unlock(routes);
 }

@@ -43,7 +43,7 @@ struct route_source {
  * too many shards. */
 bool routes_learn(struct routes *routes, const struct route_source *source,
                   const struct bounce *bounce, uint64_t *version);
-/* A copy says that it leads its shard. */
+/* What a copy says of itself: the term in which it leads its shard, or follows. */
 struct route_leader {
     const char *shard;
     const char *address;
@@ -51,12 +51,13 @@ struct route_leader {
     uint64_t term;
 };
 
-/* True: requests for the shard go to another address now, in maps that are merged from now on. False: they do already, or a newer leader
- * is known. The address is one of the wish, or that of the leader so far. */
-bool routes_lead(struct routes *routes, const struct route_leader *leader);
-/* The copy at the address says that it does not lead; is_lost: it does not answer. True: requests go to the wish's first address now, because
- * the wish does not have the one of the leader. */
-bool routes_end_lead(struct routes *routes, const char *shard, const char *address, bool is_lost);
+/* A copy says that it leads. True: requests for the shard go to another address now, in maps that are merged from now on. False: they do
+ * already, or a newer leader is known. The address is one of the wish, that of the leader so far, or one that a copy of the wish names. */
+bool routes_lead(struct routes *routes, const struct shard_map *wish,
+                 const struct route_leader *leader);
+/* The copy says that it does not lead; is_lost: it does not answer, and its term is not read. True: requests go to the wish's first address
+ * now, because the wish does not have the one of the leader. */
+bool routes_end_lead(struct routes *routes, const struct route_leader *copy, bool is_lost);
 /* Has a copy of each shard with several addresses said that it leads? */
 bool routes_has_leaders(struct routes *routes, const struct shard_map *wish);
 /* Forgets what was learned about slots of this shard. True: something was forgotten. */

@@ -261,7 +261,7 @@ static void publish_routes(struct task *task)
 static void take_leader(void *owner, const struct route_leader *leader)
 {
     struct proxy *proxy = owner;
-    if (!routes_lead(proxy->routes.learned, leader))
+    if (!routes_lead(proxy->routes.learned, proxy->snapshot->wish, leader))
         return;
     log_event(LOG_INFO, "leader_found", "shard=%s address=%s generation=%" PRIu32 " term=%" PRIu64,
               leader->shard, leader->address, leader->generation, leader->term);
@@ -270,18 +270,18 @@ static void take_leader(void *owner, const struct route_leader *leader)
 }
 
 /* leaders_events */
-static void end_lead(void *owner, const char *shard, const char *address, bool is_lost)
+static void drop_leader(void *owner, const struct route_leader *copy, bool is_lost)
 {
     struct proxy *proxy = owner;
-    if (!routes_end_lead(proxy->routes.learned, shard, address, is_lost))
+    if (!routes_end_lead(proxy->routes.learned, copy, is_lost))
         return;
-    log_event(LOG_INFO, "leader_forgotten", "shard=%s address=%s", shard, address);
+    log_event(LOG_INFO, "leader_forgotten", "shard=%s address=%s", copy->shard, copy->address);
     proxy_publish(proxy, snapshot_with_users(proxy->snapshot, acl_ref(proxy->snapshot->users)));
 }
 
 void proxy_find_leaders(struct proxy *proxy)
 {
-    static const struct leaders_events events = {.on_found = take_leader, .on_ended = end_lead};
+    static const struct leaders_events events = {.on_found = take_leader, .on_ended = drop_leader};
     proxy->leaders = leaders_new(proxy->loop, &events, proxy);
     leaders_configure(proxy->leaders, proxy->snapshot);
 }

@@ -1,6 +1,8 @@
 #include "proxy/upstream/leaders.h"
 
+#include "config/option.h"
 #include "config/reload.h"
+#include "proxy/core/proxy.h"
 #include "proxy/upstream/greeting.h"
 #include "shared/backoff.h"
 #include "shared/check.h"
@@ -8,9 +10,12 @@
 #include "shared/net/loop.h"
 #include "shared/net/stream.h"
 #include "shared/resp.h"
+#include "shared/table.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     FRAME_BYTES_MAX = 4096, /* a longer frame is not one of a copy */
@@ -25,13 +30,15 @@ struct copy {
     struct leaders *all;
     char *shard;
     char *address;
+    char *leader;          /* the address that it names as its leader's; NULL: none */
     struct stream *stream; /* NULL: it waits until it connects again */
     struct timer *timer;
     struct resp_skip skip;
     struct greeting greeting;
-    bool is_asking;    /* it is connecting, or the reply to SCREE SELF has not come */
-    bool asks_again;   /* a change was heard since it was sent */
-    bool is_wanted;    /* the present map has it */
+    bool is_asking;  /* it is connecting, or the reply to SCREE SELF has not come */
+    bool asks_again; /* a change was heard since it was sent */
+    bool is_wanted;  /* the present map has it, or a copy of the map names it */
+    bool is_of_map;
     uint32_t failures; /* in a row */
 };
 
@@ -41,7 +48,8 @@ struct leaders {
     void *owner;
     struct proxy_snapshot *snapshot; /* NULL: not configured yet */
     struct list copies;
-    /* frees copies that no map has any more: one of them may be in an event now */
+    struct table *led_elsewhere; /* names of shards → themselves: leaders_look_for */
+    /* frees copies that are not wanted any more: one of them may be in an event now */
     struct timer *sweep;
     bool is_stopped;
 };
@@ -50,6 +58,8 @@ static const struct proxy_config *config_of(const struct copy *copy)
 {
     return &copy->all->snapshot->config;
 }
+
+static void watch_all(struct leaders *leaders);
 
 /* ---- connections ------------------------------------------------------------------------------- */
 
@@ -62,9 +72,10 @@ static void hang_up(struct copy *copy)
     copy->is_asking = copy->asks_again = false;
 }
 
-static void tell_ended(const struct copy *copy, bool is_lost)
+static void tell_lost(const struct copy *copy)
 {
-    copy->all->events->on_ended(copy->all->owner, copy->shard, copy->address, is_lost);
+    const struct route_leader lost = {.shard = copy->shard, .address = copy->address};
+    copy->all->events->on_ended(copy->all->owner, &lost, true);
 }
 
 static void connect_later(struct copy *copy, const char *reason)
@@ -76,7 +87,7 @@ static void connect_later(struct copy *copy, const char *reason)
     hang_up(copy);
     timer_start(copy->timer, backoff_ms(copy->failures, RETRY_MIN_MS, RETRY_MAX_MS), 0);
     if (copy->failures >= LOGGED_FAILURES)
-        tell_ended(copy, true);
+        tell_lost(copy);
 }
 
 static void send_self(struct copy *copy)
@@ -113,14 +124,33 @@ static void copy_is_open(void *owner, int err)
 
 static void tell_lead(const struct copy *copy, const struct greeting_self *self)
 {
-    const struct route_leader leader = {.shard = copy->shard,
-                                        .address = copy->address,
-                                        .generation = (uint32_t)self->generation,
-                                        .term = self->term};
+    const struct route_leader said = {.shard = copy->shard,
+                                      .address = copy->address,
+                                      .generation = (uint32_t)self->generation,
+                                      .term = self->term};
     if (self->leads)
-        copy->all->events->on_found(copy->all->owner, &leader);
+        copy->all->events->on_found(copy->all->owner, &said);
     else
-        tell_ended(copy, false);
+        copy->all->events->on_ended(copy->all->owner, &said, false);
+}
+
+/* Only addresses to which any program could connect: a copy must not make a proxy open files. */
+static bool may_be_watched(const char *address)
+{
+    return *address && strncmp(address, "unix:", 5) != 0 && address_valid(bytes_of(address));
+}
+
+/* What a copy outside the map names is not heard: it would be a chain without an end. */
+static void take_name(struct copy *copy, const struct greeting_self *self)
+{
+    const char *named = self->leads || !may_be_watched(self->leader) ? NULL : self->leader;
+    if (copy->leader && named && strcmp(copy->leader, named) == 0)
+        return;
+    free(copy->leader);
+    copy->leader = named ? strdup(named) : NULL;
+    CHECK(copy->leader || !named);
+    if (copy->is_of_map)
+        watch_all(copy->all);
 }
 
 static void take_self(struct copy *copy, struct bytes frame)
@@ -135,6 +165,7 @@ static void take_self(struct copy *copy, struct bytes frame)
     copy->failures = 0;
     copy->is_asking = false;
     tell_lead(copy, &self);
+    take_name(copy, &self);
     if (copy->asks_again)
         ask_copy(copy);
     else
@@ -243,11 +274,12 @@ static void copy_free(struct copy *copy)
     list_remove(&copy->link);
     free(copy->shard);
     free(copy->address);
+    free(copy->leader);
     free(copy);
 }
 
 /* Watches the address from now on, if it was not watched before. */
-static void want_copy(struct leaders *leaders, const char *shard, const char *address)
+static struct copy *want_copy(struct leaders *leaders, const char *shard, const char *address)
 {
     struct copy *copy = find_copy(leaders, shard, address);
     if (!copy) {
@@ -255,12 +287,15 @@ static void want_copy(struct leaders *leaders, const char *shard, const char *ad
         connect_now(copy);
     }
     copy->is_wanted = true;
+    return copy;
 }
 
 static void set_unwanted(struct leaders *leaders)
 {
-    for (struct list *link = leaders->copies.next; link != &leaders->copies; link = link->next)
-        container_of(link, struct copy, link)->is_wanted = false;
+    for (struct list *link = leaders->copies.next; link != &leaders->copies; link = link->next) {
+        struct copy *copy = container_of(link, struct copy, link);
+        copy->is_wanted = copy->is_of_map = false;
+    }
 }
 
 static void free_unwanted(void *owner)
@@ -274,23 +309,94 @@ static void free_unwanted(void *owner)
     }
 }
 
+static bool is_copied(const struct leaders *leaders, const struct shard *shard)
+{
+    return shard->address_count > 1 || table_get(leaders->led_elsewhere, bytes_of(shard->name));
+}
+
+static void want_copies_of_map(struct leaders *leaders)
+{
+    const struct shard_map *map = leaders->snapshot->map;
+    for (size_t i = 0; i < map->shard_count; i++) {
+        const struct shard *shard = &map->shards[i];
+        for (size_t n = 0; is_copied(leaders, shard) && n < shard->address_count; n++)
+            want_copy(leaders, shard->name, shard->addresses[n])->is_of_map = true;
+    }
+}
+
+static bool is_watched_by_map(const struct leaders *leaders, const char *shard, const char *address)
+{
+    for (struct list *link = leaders->copies.next; link != &leaders->copies; link = link->next) {
+        const struct copy *copy = container_of(link, struct copy, link);
+        if (copy->is_of_map && strcmp(copy->shard, shard) == 0 &&
+            strcasecmp(copy->address, address) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* New copies are put behind the ones that are looked at, and name no leader yet. */
+static void want_leaders(struct leaders *leaders)
+{
+    for (struct list *link = leaders->copies.next; link != &leaders->copies; link = link->next) {
+        const struct copy *copy = container_of(link, struct copy, link);
+        if (copy->is_of_map && copy->leader &&
+            !is_watched_by_map(leaders, copy->shard, copy->leader))
+            (void)want_copy(leaders, copy->shard, copy->leader);
+    }
+}
+
+static void watch_all(struct leaders *leaders)
+{
+    set_unwanted(leaders);
+    if (*leaders->snapshot->config.upstream_secret) {
+        want_copies_of_map(leaders);
+        want_leaders(leaders);
+    }
+    timer_start(leaders->sweep, 0, 0);
+}
+
 void leaders_configure(struct leaders *leaders, struct proxy_snapshot *snapshot)
 {
     struct proxy_snapshot *before = leaders->snapshot;
-    const struct shard_map *map = snapshot->map;
     if (leaders->is_stopped)
         return;
     leaders->snapshot = snapshot_ref(snapshot);
-    set_unwanted(leaders);
-    for (size_t i = 0; *snapshot->config.upstream_secret && i < map->shard_count; i++) {
-        const struct shard *shard = &map->shards[i];
-        for (size_t n = 0; shard->address_count > 1 && n < shard->address_count; n++)
-            want_copy(leaders, shard->name, shard->addresses[n]);
-    }
-    timer_start(leaders->sweep, 0, 0);
+    watch_all(leaders);
     if (before)
         snapshot_unref(before);
 }
+
+/* ---- shards with one address ------------------------------------------------------------------- */
+
+/* From a worker to the main thread. */
+struct look {
+    struct task task;
+    const struct proxy *proxy;
+    char shard[SHARD_NAME_MAX + 1];
+};
+
+static void on_found_elsewhere(struct task *task)
+{
+    struct look *look = container_of(task, struct look, task);
+    struct leaders *leaders = look->proxy->leaders;
+    if (leaders && !leaders->is_stopped &&
+        !table_put(leaders->led_elsewhere, bytes_of(look->shard), leaders))
+        watch_all(leaders);
+    free(look);
+}
+
+void leaders_look_for(const struct proxy *proxy, const char *shard)
+{
+    struct look *look = calloc(1, sizeof *look);
+    CHECK(look);
+    look->proxy = proxy;
+    look->task.run = on_found_elsewhere;
+    (void)snprintf(look->shard, sizeof look->shard, "%s", shard);
+    loop_post(proxy->loop, &look->task);
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
 
 struct leaders *leaders_new(struct loop *loop, const struct leaders_events *events, void *owner)
 {
@@ -300,6 +406,7 @@ struct leaders *leaders_new(struct loop *loop, const struct leaders_events *even
     leaders->events = events;
     leaders->owner = owner;
     leaders->sweep = timer_new(loop, free_unwanted, leaders);
+    leaders->led_elsewhere = table_new();
     list_init(&leaders->copies);
     return leaders;
 }
@@ -321,5 +428,6 @@ void leaders_free(struct leaders *leaders)
     leaders_stop(leaders);
     if (leaders->snapshot)
         snapshot_unref(leaders->snapshot);
+    table_free(leaders->led_elsewhere);
     free(leaders);
 }

@@ -4,6 +4,7 @@
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/core/slow_log.h"
+#include "proxy/upstream/leaders.h"
 #include "shared/bounce.h"
 #include "shared/error_code.h"
 #include "shared/log.h"
@@ -66,6 +67,8 @@ static bool serves_requests(const struct upstream *upstream, const struct greeti
     bool serves = greeting_serves(self, reason, size);
     if (!serves)
         upstream_hold_for_leader(upstream);
+    if (!serves && !upstream->node->has_copies)
+        leaders_look_for(upstream->worker->proxy, upstream->node->name);
     return serves;
 }
 

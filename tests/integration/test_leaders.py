@@ -164,6 +164,45 @@ def _(run):
         check_equal(client.get('GET', 'k'), b'copy 1')
 
 
+@suite.case('a leader that the map has dropped, and that a copy names: it gets the requests again after a break, and of a proxy that starts; also if one '
+            'address is left')
+def _(run):
+    for copies in (2, 3):
+        with PlayedShard(copies=copies, proxy_options={'upstream': {'health-interval': '100ms'}}) as shard, shard.connect() as client:
+            old = shard.copies[0]
+            check_equal(client.get('GET', 'k'), b'copy 0')
+            drops(shard, old)
+            old.kill()
+            wait_for(lambda: b'leader_forgotten' in shard.proxies[0].log(), 'the leader to be lost')
+            client.send('GET', 'waits')
+            old.start()
+            check_equal(value(client.read()), b'copy 0')
+            shard.proxies[0].stop()
+            shard.proxies[0].start()
+            with shard.connect() as other:
+                check_equal(other.get('GET', 'k'), b'copy 0')
+                shard.copies[1].says('leader', term=2)
+                wait_for(lambda: answers(other, b'copy 1'), 'the proxy to follow')
+            check_equal([words for copy in shard.copies[1:] for words in copy.requests if words != [b'GET', b'k']], [], 'requests before it led')
+
+
+@suite.case('a copy that the map does not have is left when no copy names it, and what copies name is no file')
+def _(run):
+    with PlayedShard(copies=3, proxy_options={'upstream': {'health-interval': '100ms'}}) as shard, shard.connect() as client:
+        first, second, outside = shard.copies
+        outside.says('leader', term=9)
+        wait_for(lambda: answers(client, b'copy 2'), 'the proxy to follow')
+        drops(shard, outside)
+        for named in ('unix:/etc/passwd', 'nowhere', ':0', 'x' * 80 + ':1', first, second, outside):
+            second.says('replica', term=9, leader=named)
+            check_equal(client.get('GET', 'k'), b'copy 2')
+        first.says('leader', term=10)
+        wait_for(lambda: answers(client, b'copy 0'), 'the proxy to follow')
+        wait_for(lambda: outside.connections, 'the proxy to watch the copy that is named')
+        second.says('replica', term=10, leader=first)
+        wait_for(lambda: not outside.connections, 'the proxy to leave the copy that is not named')
+
+
 @suite.case('a leader that hands over: what is in flight is answered there, what is new waits for the next leader, and no client sees an error')
 def _(run):
     with PlayedShard(proxy_options={'upstream': {'hold': '1m'}}) as shard, shard.connect() as first, shard.connect() as second:

@@ -50,8 +50,8 @@ class PlayedCopy:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def says(self, role, generation=1, term=1, leader=None):
-        """What SCREE SELF replies from now on. Connections that have sent SCREE SELF LEADS are told of the change."""
-        leader = leader.text() if leader else self.text() if role == 'leader' else ''
+        """What SCREE SELF replies from now on; the leader is a copy, or any address. Connections that have sent SCREE SELF LEADS are told."""
+        leader = leader.text() if isinstance(leader, PlayedCopy) else leader or (self.text() if role == 'leader' else '')
         with self.lock:
             self.fields = {'role': role, 'generation': str(generation), 'term': str(term), 'leader': leader}
             for connection in self.listeners if self.pushes else ():

@@ -243,9 +243,23 @@ static struct shard_map *copied_shard(uint64_t epoch)
     return map;
 }
 
+/* The wish is copied_shard. */
 static bool lead(struct routes *routes, const char *address, uint32_t generation, uint64_t term)
 {
-    return routes_lead(routes, &(struct route_leader){"a", address, generation, term});
+    struct shard_map *wish = copied_shard(1);
+    bool is_new = routes_lead(routes, wish, &(struct route_leader){"a", address, generation, term});
+    shard_map_unref(wish);
+    return is_new;
+}
+
+static bool end_lead(struct routes *routes, const char *address, uint32_t generation, uint64_t term)
+{
+    return routes_end_lead(routes, &(struct route_leader){"a", address, generation, term}, false);
+}
+
+static bool lose(struct routes *routes, const char *address)
+{
+    return routes_end_lead(routes, &(struct route_leader){"a", address, 0, 0}, true);
 }
 
 /* Does the merged map have these addresses of shard a, in this order? */
@@ -276,7 +290,7 @@ static void test_the_leader_of_the_highest_generation_and_term_is_the_first_addr
     CHECK(lead(routes, "h:2", 2, 1)); /* survivors were made a group of their own */
     CHECK(!lead(routes, "h:3", 1, 1000));
     CHECK(has_addresses(routes, wish, "h:2 h:1 h:3"));
-    CHECK(routes_lead(routes, &(struct route_leader){"unknown", "h:9", 1, 1}));
+    CHECK(routes_lead(routes, wish, &(struct route_leader){"unknown", "h:9", 1, 1}));
     CHECK(has_addresses(routes, wish, "h:2 h:1 h:3"));
     shard_map_unref(wish);
     routes_free(routes);
@@ -310,8 +324,10 @@ static void test_a_leader_that_the_map_drops_leads_until_another_copy_does(void)
     routes_forget_removed(routes, wish, now);
     CHECK(has_addresses(routes, now, "h:3 h:1 h:2"));
     CHECK(!lead(routes, "h:1", 2, 4)); /* it led before */
-    CHECK(!routes_end_lead(routes, "a", "h:3", false));
+    CHECK(!end_lead(routes, "h:3", 2, 5));
     CHECK(has_addresses(routes, now, "h:3 h:1 h:2")); /* it is handing over */
+    CHECK(!lead(routes, "h:1", 2, 4));     /* it has not heard yet that it was replaced */
+    CHECK(!end_lead(routes, "h:3", 2, 6)); /* it follows */
     CHECK(lead(routes, "h:2", 2, 6) && has_addresses(routes, now, "h:2 h:1"));
     routes_forget_removed(routes, now, wish);
     CHECK(has_addresses(routes, wish, "h:2 h:1 h:3"));
@@ -325,30 +341,40 @@ static void test_a_leader_that_the_map_drops_is_forgotten_when_it_does_not_answe
     struct routes *routes = routes_new();
     struct shard_map *wish = copied_shard(1), *now = without_third();
     CHECK(lead(routes, "h:3", 2, 5));
-    CHECK(
-        !routes_end_lead(routes, "a", "h:3", true)); /* the map has it: its successor will say so */
+    CHECK(!lose(routes, "h:3")); /* the map has it: its successor will say so */
     CHECK(has_addresses(routes, wish, "h:3 h:1 h:2"));
     routes_forget_removed(routes, wish, now);
-    CHECK(!routes_end_lead(routes, "a", "h:1", true));
-    CHECK(routes_end_lead(routes, "a", "h:3", true));
+    CHECK(!lose(routes, "h:1"));
+    CHECK(lose(routes, "h:3"));
     CHECK(has_addresses(routes, now, "h:1 h:2"));
     shard_map_unref(now);
     shard_map_unref(wish);
     routes_free(routes);
 }
 
-static void test_a_new_group_counts_when_the_leader_that_the_map_drops_leads_no_more(void)
+static void test_a_new_group_counts_when_the_leader_of_the_old_one_has_joined_it(void)
 {
     struct routes *routes = routes_new();
-    struct shard_map *wish = copied_shard(1), *now = without_third();
+    struct shard_map *wish = copied_shard(1);
     CHECK(lead(routes, "h:3", 2, 5));
-    routes_forget_removed(routes, wish, now);
     CHECK(!lead(routes, "h:1", 1, 1));
-    CHECK(!routes_end_lead(routes, "a", "h:3", false));
-    CHECK(lead(routes, "h:1", 1, 1) && has_addresses(routes, now, "h:1 h:2"));
-    CHECK(!routes_end_lead(routes, "a", "h:1", false));
-    CHECK(!lead(routes, "h:2", 1, 1)); /* the map has the leader: an older one does not count */
-    shard_map_unref(now);
+    CHECK(!end_lead(routes, "h:3", 0, 0)); /* its disk was lost, and an old leader may be left */
+    CHECK(!lead(routes, "h:1", 1, 1));
+    CHECK(!end_lead(routes, "h:3", 1, 1));
+    CHECK(lead(routes, "h:1", 1, 1) && has_addresses(routes, wish, "h:1 h:2 h:3"));
+    CHECK(!lead(routes, "h:2", 1, 1));
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_a_leader_that_the_map_does_not_have_leads_while_it_answers(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = copied_shard(1);
+    CHECK(lead(routes, "h:9", 2, 5) && has_addresses(routes, wish, "h:9 h:1 h:2 h:3"));
+    CHECK(lose(routes, "h:9") && has_addresses(routes, wish, "h:1 h:2 h:3"));
+    CHECK(lead(routes, "h:9", 2, 5) && has_addresses(routes, wish, "h:9 h:1 h:2 h:3"));
+    CHECK(lead(routes, "h:2", 2, 6) && has_addresses(routes, wish, "h:2 h:1 h:3"));
     shard_map_unref(wish);
     routes_free(routes);
 }
@@ -379,7 +405,8 @@ int main(void)
     test_a_copy_corrects_what_it_has_said_itself();
     test_a_leader_that_the_map_drops_leads_until_another_copy_does();
     test_a_leader_that_the_map_drops_is_forgotten_when_it_does_not_answer();
-    test_a_new_group_counts_when_the_leader_that_the_map_drops_leads_no_more();
+    test_a_new_group_counts_when_the_leader_of_the_old_one_has_joined_it();
+    test_a_leader_that_the_map_does_not_have_leads_while_it_answers();
     test_a_leader_is_forgotten_with_its_shard();
     return 0;
 }
