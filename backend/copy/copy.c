@@ -86,7 +86,8 @@ static void on_reply(void *owner, const struct request *request, struct bytes fr
         copy_probe_reply(copy, request, frame);
     else if (request->kind == REQUEST_ASK)
         copy_ask_reply(copy, request, frame);
-    else if (request->kind == REQUEST_DUMP || request->kind == REQUEST_TIME)
+    else if (request->kind == REQUEST_DUMP || request->kind == REQUEST_TIME ||
+             request->kind == REQUEST_PAGE)
         copy_verify_reply(copy, request, frame);
     else
         copy_reply(copy, request, frame);
@@ -216,6 +217,7 @@ enum copy_exit copy_run(const struct copy_options *options)
     enum copy_exit code = report_end(&copy->report, copy->exit);
     survey_fini(&copy->survey);
     free((char *)copy->parts.key.data);
+    free((char *)copy->pages.held.data);
     free(copy);
     return code;
 }

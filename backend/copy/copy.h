@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "backend/copy/digest.h"
+#include "backend/copy/copy_pages.h"
 #include "backend/copy/lanes.h"
 #include "backend/copy/report.h"
 #include "backend/copy/survey.h"
@@ -23,7 +23,8 @@ enum parts_state {
     PARTS_SKIPPED, /* not copied: filtered, kept, expired or refused */
     PARTS_ASKED,   /* waits for a reply before the first part */
     PARTS_OPEN,
-    PARTS_ENDING, /* waits for the last reply */
+    PARTS_ENDING,   /* waits for the last reply */
+    PARTS_COMPARED, /* the target's value is read by pages (copy_pages.c) */
     PARTS_ENDED,
 };
 
@@ -50,6 +51,7 @@ struct copy {
     bool is_at_end;  /* the file has no more items */
     bool wrong;      /* a probe has found something wrong */
     struct copy_parts parts;
+    struct copy_pages pages;
     enum copy_exit exit;
 };
 
@@ -83,7 +85,9 @@ bool copy_parts_fail(struct copy *copy);
 void copy_parts_reply(struct copy *copy, const struct request *request, struct bytes frame);
 /* Compare a whole key, and a part or the end of a key in parts. False: the value is damaged. */
 bool copy_verify_key(struct copy *copy, const struct destination *to);
-bool copy_verify_part(struct copy *copy, const struct destination *to);
+bool copy_verify_part(struct copy *copy);
+/* The key in parts was read by pages: names it, or without a reason also compares when it expires. */
+void copy_verify_pages(struct copy *copy, const char *reason);
 void copy_verify_reply(struct copy *copy, const struct request *request, struct bytes frame);
 /* Names the key, ends the run, or asks the target which of both is right; copy_ask_reply handles the answer. */
 void copy_error(struct copy *copy, const struct request *request, struct bytes text);

@@ -62,6 +62,7 @@ void copy_parts_begin(struct copy *copy, const struct destination *to)
     struct copy_parts *parts = &copy->parts;
     keep_key(parts, to);
     parts->digest = digest_new();
+    parts->digest.is_paged = true;
     parts->state = PARTS_OPEN;
     if (copy_is_verify(copy))
         return;
@@ -79,7 +80,7 @@ static void send_part_item(struct copy *copy, const struct destination *to)
 {
     bool is_good = true;
     if (copy_is_verify(copy))
-        is_good = copy_verify_part(copy, to);
+        is_good = copy_verify_part(copy);
     else if (copy->item.kind == RDB_KEY_END)
         commands_end(to, &copy->input.file);
     else
@@ -96,9 +97,10 @@ bool copy_parts_send(struct copy *copy)
     if (lane_is_full(to.lane))
         return false;
     send_part_item(copy, &to);
-    if (copy->item.kind != RDB_KEY_END || copy_is_verify(copy))
+    if (copy->item.kind != RDB_KEY_END)
         return true;
-    copy->parts.state = PARTS_ENDING;
+    if (!copy_is_verify(copy))
+        copy->parts.state = PARTS_ENDING;
     return false;
 }
 

@@ -2,7 +2,7 @@
  * copy_verify.c - compares keys of the file with those of the target.
  *
  *   file:    value ─► digest ─┐                      one request after the other in one lane, so the second one
- *   target:  DUMP ──► digest ─┴─ equal?              knows what the first one has found
+ *   target:  DUMP ──► digest ─┴─ equal?              knows what the first one has found; in parts: copy_pages.c
  *            PEXPIRETIME ─────── the file's time?  ─► counted as equal, or named as different
  */
 #include "backend/copy/commands.h"
@@ -16,17 +16,21 @@
 
 /* ---- questions ---- */
 
+static void ask_time(struct copy *copy, const struct destination *to)
+{
+    struct bytes time[] = {BYTES("PEXPIRETIME"), to->key};
+    commands_send(to, REQUEST_TIME, time, 2)->expire_ms = copy->input.file.expire_ms;
+}
+
 static void ask_key(struct copy *copy, const struct destination *to, const struct digest *digest)
 {
     struct bytes dump[] = {BYTES("DUMP"), to->key};
-    struct bytes time[] = {BYTES("PEXPIRETIME"), to->key};
     struct request *request = commands_send(to, REQUEST_DUMP, dump, 2);
     request->digest = digest->sum;
     request->cut_ms = digest->cut_ms;
     request->may_be_gone = digest->fields_cut && digest->sum == 0;
     request->is_old_stream = digest->is_old_stream;
-    request = commands_send(to, REQUEST_TIME, time, 2);
-    request->expire_ms = copy->input.file.expire_ms;
+    ask_time(copy, to);
 }
 
 static struct rdb_reader item_reader(const struct copy *copy)
@@ -64,11 +68,11 @@ bool copy_verify_key(struct copy *copy, const struct destination *to)
     return true;
 }
 
-bool copy_verify_part(struct copy *copy, const struct destination *to)
+bool copy_verify_part(struct copy *copy)
 {
     if (copy->item.kind != RDB_KEY_END)
         return digest_part(copy);
-    ask_key(copy, to, &copy->parts.digest);
+    copy_pages_begin(copy, copy->input.file.parts.form->type);
     return true;
 }
 
@@ -97,8 +101,23 @@ static const char *dump_difference(const struct request *request, struct bytes f
     struct resp_value value;
     size_t pos = 0;
     if (!resp_value_next(frame, &pos, &value) || value.is_null)
-        return "it is missing in the target";
+        return MISSING_IN_TARGET;
     return is_equal_dump(request, value.text, arena) ? NULL : "its value differs";
+}
+
+void copy_verify_pages(struct copy *copy, const char *reason)
+{
+    const struct copy_parts *parts = &copy->parts;
+    struct destination to = {
+        .lane = lane_of(copy->lanes, parts->key), .db = parts->db, .key = parts->key};
+    copy->parts.state = PARTS_ENDED;
+    if (!reason)
+        ask_time(copy, &to);
+    else if (strcmp(reason, MISSING_IN_TARGET) == 0 && parts->digest.fields_cut > 0 &&
+             parts->digest.sum == 0)
+        copy->report.expired++; /* a hash, with its last field */
+    else
+        report_different(&copy->report, parts->db, parts->key, reason);
 }
 
 /* A hash is deleted with its last field. */
@@ -147,6 +166,8 @@ static void handle_verify_error(struct copy *copy, const struct request *request
 {
     if (request->is_different)
         return;
+    if (request->kind == REQUEST_PAGE)
+        copy->parts.state = PARTS_SKIPPED;
     if (request->kind == REQUEST_DUMP)
         request->next->is_different = true;
     copy_error(copy, request, (struct bytes){frame.data + 1, frame.len - 3});
@@ -158,6 +179,8 @@ void copy_verify_reply(struct copy *copy, const struct request *request, struct 
         handle_verify_error(copy, request, frame);
     } else if (request->kind == REQUEST_DUMP) {
         handle_dump(copy, request, frame);
+    } else if (request->kind == REQUEST_PAGE) {
+        copy_pages_reply(copy, frame);
     } else {
         handle_time(copy, request, frame);
     }

@@ -1,7 +1,6 @@
 #include "backend/copy/digest.h"
 
 #include "backend/format/rdb_skip.h"
-#include "backend/format/rdb_stream.h"
 #include "backend/format/xxh3.h"
 #include "shared/clock.h"
 
@@ -53,7 +52,13 @@ struct digest digest_new(void)
     return (struct digest){.cut_ms = clock_wall_us() / 1000 + DIGEST_CUT_MS};
 }
 
-static void digest_element(struct digest *digest, enum type type, const struct rdb_element *element)
+static void note_length(struct digest *digest, size_t len)
+{
+    if (len > digest->longest)
+        digest->longest = len;
+}
+
+void digest_element(struct digest *digest, enum type type, const struct rdb_element *element)
 {
     struct xxh3 hash;
     uint64_t score = 0;
@@ -63,6 +68,7 @@ static void digest_element(struct digest *digest, enum type type, const struct r
     }
     if (element->score < 0 || element->score > 0) /* -0 is 0 */
         memcpy(&score, &element->score, sizeof score);
+    note_length(digest, element->name.len + element->value.len);
     hash_begin(&hash, type);
     if (type == TYPE_LIST)
         hash_number(&hash, digest->index++);
@@ -89,13 +95,17 @@ bool digest_elements(struct digest *digest, struct rdb_elements *elements)
 
 /* ---- streams ---- */
 
-static void digest_entry(struct digest *digest, const struct rdb_entry *entry)
+void digest_entry(struct digest *digest, const struct rdb_entry *entry)
 {
     struct xxh3 hash;
+    size_t len = 0;
     hash_begin(&hash, WHAT_ENTRY);
     hash_stream_id(&hash, entry->id);
-    for (uint32_t i = 0; i < entry->count; i++)
+    for (uint32_t i = 0; i < entry->count; i++) {
         hash_text(&hash, entry->strings[i]);
+        len += entry->strings[i].len;
+    }
+    note_length(digest, len);
     hash_end(digest, &hash);
 }
 
@@ -118,28 +128,19 @@ bool digest_nodes(struct digest *digest, struct rdb_reader *reader, uint64_t cou
     return true;
 }
 
-static bool digest_pending(struct digest *digest, struct bytes group, struct rdb_reader *reader)
+void digest_pending(struct digest *digest, struct bytes group, const struct rdb_pending *pending)
 {
-    uint64_t count;
-    if (!rdb_read_length(reader, &count))
-        return false;
-    for (; count > 0; count--) {
-        struct xxh3 hash;
-        struct rdb_pending pending;
-        if (!rdb_read_pending(reader, &pending))
-            return false;
-        hash_begin(&hash, WHAT_PENDING);
-        hash_text(&hash, group);
-        hash_stream_id(&hash, pending.id);
-        hash_number(&hash, pending.delivered_ms);
-        hash_number(&hash, pending.deliveries);
-        hash_end(digest, &hash);
-    }
-    return true;
+    struct xxh3 hash;
+    hash_begin(&hash, WHAT_PENDING);
+    hash_text(&hash, group);
+    hash_stream_id(&hash, pending->id);
+    hash_number(&hash, digest->is_paged ? 0 : pending->delivered_ms);
+    hash_number(&hash, pending->deliveries);
+    hash_end(digest, &hash);
 }
 
-static void digest_given(struct digest *digest, struct bytes group, struct bytes consumer,
-                         struct stream_id id)
+void digest_given(struct digest *digest, struct bytes group, struct bytes consumer,
+                  struct stream_id id)
 {
     struct xxh3 hash;
     hash_begin(&hash, WHAT_GIVEN);
@@ -149,46 +150,26 @@ static void digest_given(struct digest *digest, struct bytes group, struct bytes
     hash_end(digest, &hash);
 }
 
-static bool digest_consumer(struct digest *digest, uint8_t type, struct bytes group,
-                            struct rdb_reader *reader)
+void digest_consumer(struct digest *digest, struct bytes group, struct bytes consumer)
 {
     struct xxh3 hash;
-    struct rdb_consumer consumer;
-    struct stream_id id;
-    if (!rdb_read_consumer(reader, type, &consumer))
-        return false;
     hash_begin(&hash, WHAT_CONSUMER);
     hash_text(&hash, group);
-    hash_text(&hash, consumer.name);
+    hash_text(&hash, consumer);
     hash_end(digest, &hash);
-    for (; consumer.pending > 0; consumer.pending--) {
-        if (!rdb_read_raw_id(reader, &id))
-            return false;
-        digest_given(digest, group, consumer.name, id);
-    }
-    return true;
 }
 
-static bool digest_group(struct digest *digest, uint8_t type, struct rdb_reader *reader)
+void digest_group(struct digest *digest, const struct rdb_group *group)
 {
     struct xxh3 hash;
-    struct rdb_group group;
-    uint64_t consumers;
-    if (!rdb_read_group(reader, type, &group) || !digest_pending(digest, group.name, reader) ||
-        !rdb_read_length(reader, &consumers))
-        return false;
     hash_begin(&hash, WHAT_GROUP);
-    hash_text(&hash, group.name);
-    hash_stream_id(&hash, group.last);
-    hash_number(&hash, digest->is_old_stream ? 0 : (uint64_t)group.entries_read);
+    hash_text(&hash, group->name);
+    hash_stream_id(&hash, group->last);
+    hash_number(&hash, digest->is_old_stream ? 0 : (uint64_t)group->entries_read);
     hash_end(digest, &hash);
-    for (; consumers > 0; consumers--)
-        if (!digest_consumer(digest, type, group.name, reader))
-            return false;
-    return true;
 }
 
-static void digest_ids(struct digest *digest, const struct rdb_tail *tail)
+void digest_ids(struct digest *digest, const struct rdb_tail *tail)
 {
     struct xxh3 hash;
     hash_begin(&hash, WHAT_TAIL);
@@ -201,6 +182,50 @@ static void digest_ids(struct digest *digest, const struct rdb_tail *tail)
     hash_end(digest, &hash);
 }
 
+static bool read_all_pending(struct digest *digest, struct bytes group, struct rdb_reader *reader)
+{
+    uint64_t count;
+    if (!rdb_read_length(reader, &count))
+        return false;
+    for (; count > 0; count--) {
+        struct rdb_pending pending;
+        if (!rdb_read_pending(reader, &pending))
+            return false;
+        digest_pending(digest, group, &pending);
+    }
+    return true;
+}
+
+static bool read_consumer(struct digest *digest, uint8_t type, struct bytes group,
+                          struct rdb_reader *reader)
+{
+    struct rdb_consumer consumer;
+    struct stream_id id;
+    if (!rdb_read_consumer(reader, type, &consumer))
+        return false;
+    digest_consumer(digest, group, consumer.name);
+    for (; consumer.pending > 0; consumer.pending--) {
+        if (!rdb_read_raw_id(reader, &id))
+            return false;
+        digest_given(digest, group, consumer.name, id);
+    }
+    return true;
+}
+
+static bool read_group_tail(struct digest *digest, uint8_t type, struct rdb_reader *reader)
+{
+    struct rdb_group group;
+    uint64_t consumers;
+    if (!rdb_read_group(reader, type, &group) || !read_all_pending(digest, group.name, reader) ||
+        !rdb_read_length(reader, &consumers))
+        return false;
+    digest_group(digest, &group);
+    for (; consumers > 0; consumers--)
+        if (!read_consumer(digest, type, group.name, reader))
+            return false;
+    return true;
+}
+
 bool digest_tail(struct digest *digest, uint8_t type, struct rdb_reader *reader)
 {
     struct rdb_tail tail;
@@ -210,7 +235,7 @@ bool digest_tail(struct digest *digest, uint8_t type, struct rdb_reader *reader)
         return false;
     digest_ids(digest, &tail);
     for (; groups > 0; groups--)
-        if (!digest_group(digest, type, reader))
+        if (!read_group_tail(digest, type, reader))
             return false;
     return true;
 }

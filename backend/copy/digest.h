@@ -10,6 +10,7 @@
 #pragma once
 
 #include "backend/format/rdb_elements.h"
+#include "backend/format/rdb_stream.h"
 
 struct digest {
     uint64_t sum;
@@ -17,6 +18,9 @@ struct digest {
     bool is_old_stream; /* before Redis 7: without what such a file does not have */
     uint64_t cut_ms;    /* fields that expire until then are left out */
     uint64_t fields_cut;
+    /* A stream is read by pages: without when messages were delivered (copy_stream_pages.c). */
+    bool is_paged;
+    size_t longest; /* bytes of the longest element or entry */
 };
 
 /* A field that expires within this time after the digest began is not compared. */
@@ -31,3 +35,13 @@ bool digest_value(struct digest *digest, uint8_t type, struct rdb_reader *reader
 bool digest_elements(struct digest *digest, struct rdb_elements *elements);
 bool digest_nodes(struct digest *digest, struct rdb_reader *reader, uint64_t count);
 bool digest_tail(struct digest *digest, uint8_t type, struct rdb_reader *reader);
+/* Add single parts, which were read in another way. */
+void digest_element(struct digest *digest, enum type type, const struct rdb_element *element);
+void digest_entry(struct digest *digest, const struct rdb_entry *entry);
+void digest_ids(struct digest *digest, const struct rdb_tail *tail);
+void digest_group(struct digest *digest, const struct rdb_group *group);
+void digest_consumer(struct digest *digest, struct bytes group, struct bytes consumer);
+void digest_pending(struct digest *digest, struct bytes group, const struct rdb_pending *pending);
+/* The pending entry is of this consumer. */
+void digest_given(struct digest *digest, struct bytes group, struct bytes consumer,
+                  struct stream_id id);

@@ -35,6 +35,7 @@ enum request_kind {
     REQUEST_MARK,     /* it is incomplete from now on */
     REQUEST_DUMP,     /* of a key that is compared; REQUEST_TIME follows */
     REQUEST_TIME,     /* PEXPIRETIME */
+    REQUEST_PAGE,     /* of a long key that is compared */
     REQUEST_ASK, /* after an error: does the target answer for this key at all? (copy_errors.c) */
 };
 

@@ -192,14 +192,15 @@ static enum rdb_result read_key(struct rdb_file *file, struct bytes all, struct 
 
 /* ---- parts of a value ---- */
 
-/* The number of whole units in the reader's bytes, at most part_max bytes of them, but at least one. */
+/* The number of whole units in the reader's bytes, at least one: part_max bytes of them, compressed or not, end a part. */
 static uint64_t whole_units(struct rdb_file *file, struct rdb_reader *reader)
 {
     struct bytes all = reader->rest;
     uint64_t count = 0;
     struct rdb_elements units = file->parts;
     units.reader = reader;
-    while (units.left > 0 && all.len - reader->rest.len < file->part_max) {
+    while (units.left > 0 && all.len - reader->rest.len < file->part_max &&
+           reader->unfolded < file->part_max) {
         struct rdb_reader start = *reader;
         if (!rdb_elements_skip(&units)) {
             start.missing = reader->missing;

@@ -181,7 +181,8 @@ def _(run):
             source.call('HSET', 'hash', *(word for text in texts for word in (text, text[::-1])))
             source.call('ZADD', 'zset', *(word for i, text in enumerate(texts) for word in (repr(i / 3), text)))
             source.connection.pipeline([('XADD', 'stream', '%d-1' % (i + 1), 'field', text) for i, text in enumerate(texts, at)])
-        fill_groups(source, 'stream', 200)
+        fill_groups(source, 'stream', 1200)
+        source.call('XGROUP', 'CREATE', 'stream', 'second', '7-1', 'ENTRIESREAD', '7')
         source.call('PEXPIREAT', 'zset', str(FAR_MS))
         path = source.save()
         check('5 longer collections go in parts' in copy('check', '--from', 'rdb:' + path, '--to', 'null:').stdout, 'nothing goes in parts')
@@ -189,6 +190,32 @@ def _(run):
             check_copied(copy('--from', 'rdb:' + path, cluster=cluster), 'copy: 5 keys;')
             with cluster.connect() as target:
                 check_equal(check_equal_keys(source, target), 5)
+        check_copied(copy('verify', '--from', 'rdb:' + path, cluster=cluster), 'verify: 5 keys;')
+        changes = {
+            'list': (('LSET', '12345', 'x'), ('LSET', '12345', 'element 0012345' + 'x' * 40)),
+            'set': (('SADD', 'x'), ('SREM', 'x')),
+            'hash': (('HPEXPIREAT', str(FAR_MS), 'FIELDS', '1', 'element 0000007' + 'x' * 40), ('HPERSIST', 'FIELDS', '1', 'element 0000007' + 'x' * 40)),
+            'stream': (('XACK', 'first', '1150-1'), ('XGROUP', 'SETID', 'second', '7-1', 'ENTRIESREAD', '7')),
+            'zset': (('ZINCRBY', '1', 'element 0000007' + 'x' * 40), ('PERSIST',)),
+        }
+        with cluster.connect() as target:
+            def change(key, words):
+                at = 2 if words[0] == 'XGROUP' else 1
+                kind, value = target.call(*words[:at], key, *words[at:])
+                check(kind != '-', '%s: %s' % (words, value))
+            for key, (change_it, back) in changes.items():
+                change(key, change_it)
+                done = copy('verify', '--from', 'rdb:' + path, cluster=cluster)
+                check_equal((done.returncode, '"%s": its value differs' % key in done.stderr, done.stderr.count('different db 0')), (1, True, 1), done.stderr)
+                if key in ('zset', 'stream'):
+                    target.call('DEL', key)
+                    check('"%s": it is missing' % key in copy('verify', '--from', 'rdb:' + path, cluster=cluster).stderr, 'not missing')
+                    check_copied(copy('--from', 'rdb:' + path, '--match', key, cluster=cluster))
+                change(key, back)
+            done = copy('verify', '--from', 'rdb:' + path, cluster=cluster)
+            check_equal((done.returncode, '"zset": it expires at -1 ms' in done.stderr, done.stderr.count('different db 0')), (1, True, 1), done.stderr)
+            target.call('SET', 'list', 'x')
+            check('"list": it has another type' in copy('verify', '--from', 'rdb:' + path, cluster=cluster).stderr, 'the type is not compared')
 
 
 @suite.case('verify finds every key equal after a copy, and names each that is changed, missing or has another time to live')
@@ -306,7 +333,7 @@ def module_id(name):
 class Target:
     """A target whose replies a test chooses: `reply` gets the words of a command, and returns bytes, or None for the usual reply."""
 
-    USUAL = {b'EXISTS': b':0\r\n', b'HSET': b':1\r\n', b'HDEL': b':1\r\n', b'DBSIZE': b':0\r\n', b'RPUSH': b':1\r\n', b'DEL': b':0\r\n', b'DUMP': b'$-1\r\n', b'PEXPIRETIME': b':-1\r\n'}
+    USUAL = {b'EXISTS': b':0\r\n', b'HSET': b':1\r\n', b'HDEL': b':1\r\n', b'DBSIZE': b':0\r\n', b'RPUSH': b':1\r\n', b'DEL': b':0\r\n', b'DUMP': b'$-1\r\n', b'TYPE': b'+none\r\n', b'PEXPIRETIME': b':-1\r\n'}
 
     def __init__(self, reply):
         target = self
@@ -364,7 +391,8 @@ def _(run):
         path = with_file(folder, b'\x00\x01s\x01v', rdb_list('long', 30, 100000))
         for text in (b'-TRYAGAIN later\r\n', b'-LOADING soon\r\n', b'-MISCONF no space\r\n', b'-NEWCODE that this version does not know\r\n'):
             for command in (b'SET', b'RPUSH', b'DEL', b'DUMP'):
-                with Target(lambda words: text if words[0] == command else None) as target:
+                commands = (b'DUMP', b'TYPE') if command == b'DUMP' else (command,)
+                with Target(lambda words: text if words[0] in commands else None) as target:
                     done = copy('verify' if command == b'DUMP' else 'run', '--from', path, '--to', target.address)
                 check_equal((done.returncode, text[1:-2].decode() in done.stderr, 'run the same command again' in done.stderr), (4, True, True), done.stderr)
                 check('refused db' not in done.stderr and 'different' not in done.stderr, done.stderr)
@@ -375,8 +403,8 @@ def _(run):
     with tempfile.TemporaryDirectory() as folder:
         path = with_file(folder, b'\xf5\x01a', b'\x00\x01s\x01v', rdb_list('long', 30, 100000))
         for text in (LOST, b'-ERR x\r\n', b'-ERR Bad data format\r\n', b"-ERR rate limit of namespace 'a' exceeded: at most 5 requests a second\r\n"):
-            for command, question, name in ((b'SET', b'EXISTS', 's'), (b'RPUSH', b'EXISTS', 'long'), (b'DUMP', b'EXISTS', 's'), (b'FUNCTION', b'DBSIZE', '')):
-                word = 'verify' if command == b'DUMP' else 'run'
+            for command, question, name in ((b'SET', b'EXISTS', 's'), (b'RPUSH', b'EXISTS', 'long'), (b'DUMP', b'EXISTS', 's'), (b'TYPE', b'EXISTS', 'long'), (b'FUNCTION', b'DBSIZE', '')):
+                word = 'verify' if command in (b'DUMP', b'TYPE') else 'run'
                 with Target(lambda words: text if words[0] == command else None) as target:
                     done = copy(word, '--from', path, '--to', target.address)
                 check_equal((done.returncode, '"%s": ' % name in done.stderr, text[1:-2].decode() in done.stderr), (1, True, True), done.stderr)
@@ -686,8 +714,11 @@ def _(run):
         size = os.path.getsize(path)
         done = copy('--from', 'rdb:' + path, cluster=cluster, wrapper=['/usr/bin/python3', '-c', PEAK])
         check_copied(done, 'copy: 1 keys;')
-        peak = int(done.stderr.split()[-1]) * 1024
-        check(peak < 64 << 20 < size, 'the tool took %d MB for a file of %d MB' % (peak >> 20, size >> 20))
+        verified = copy('verify', '--from', 'rdb:' + path, cluster=cluster, wrapper=['/usr/bin/python3', '-c', PEAK])
+        check_copied(verified, 'verify: 1 keys;')
+        for printed in (done.stderr, verified.stderr):
+            peak = int(printed.split()[-1]) * 1024
+            check(peak < 64 << 20 < size, 'the tool took %d MB for a file of %d MB' % (peak >> 20, size >> 20))
         with cluster.connect() as target:
             check_equal(target.call('LLEN', 'long')[1], source.call('LLEN', 'long'))
             check_equal(target.call('LRANGE', 'long', '-1000', '-1')[1], source.call('LRANGE', 'long', '-1000', '-1'))

@@ -135,6 +135,38 @@ START_TEST(long_values_are_read_in_parts_of_any_size)
 }
 END_TEST
 
+/* The units of the longest part of a list of `count` nodes, each a text of `size` equal bytes, which is compressed. */
+static uint64_t longest_part(unsigned count, size_t size, size_t part_max)
+{
+    struct rdb_writer writer;
+    struct rdb_file file;
+    struct rdb_item item;
+    uint64_t longest = 0;
+    char *text = arena_alloc(&arena, size);
+    memset(text, 'x', size);
+    rdb_writer_init(&writer, &arena);
+    rdb_write_raw(&writer, BYTES("REDIS0011\x12\x01k"));
+    rdb_write_length(&writer, count);
+    for (unsigned i = 0; i < count; i++) {
+        rdb_write_length(&writer, 1);
+        rdb_write_string(&writer, (struct bytes){text, size});
+    }
+    struct bytes rest = {writer.data, writer.len};
+    rdb_file_init(&file, &arena, part_max);
+    while (rdb_file_next(&file, rest, &item) == RDB_ITEM && item.kind != RDB_KEY_END) {
+        longest = item.units > longest ? item.units : longest;
+        rest = (struct bytes){rest.data + item.size, rest.len - item.size};
+    }
+    return longest;
+}
+
+START_TEST(parts_of_compressed_values_are_bounded_by_their_unfolded_size)
+{
+    ck_assert_uint_eq(longest_part(100, 1000, 10000), 10);
+    ck_assert_uint_eq(longest_part(100, 1000, 1), 1);
+}
+END_TEST
+
 START_TEST(a_file_that_is_cut_anywhere_has_no_end)
 {
     for (size_t len = 0; len < sizeof rdb_example - CHECKSUM_BYTES; len++) {
@@ -319,6 +351,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_file_is_read_in_pieces_of_any_size);
     tcase_add_test(tests, long_values_are_read_in_parts_of_any_size);
+    tcase_add_test(tests, parts_of_compressed_values_are_bounded_by_their_unfolded_size);
     tcase_add_test(tests, a_file_that_is_cut_anywhere_has_no_end);
     tcase_add_test(tests, changed_bytes_never_make_it_read_too_far);
     tcase_add_test(tests, a_file_with_a_changed_or_missing_byte_is_refused);
