@@ -47,6 +47,10 @@ static const char *read_changes_option(struct bytes name, struct bytes value,
         if (!glob_is_bounded(value))
             return "ERR the pattern of MATCH is too long";
         options->pattern = value;
+    } else if (bytes_is(name, "past")) {
+        if (!number_parse_uint64(value, &options->past_us))
+            return "ERR PAST must be a time in microseconds";
+        options->has_past = true;
     } else if (bytes_is(name, "lost") && (bytes_is(value, "copy") || bytes_is(value, "error"))) {
         options->copies_lost = bytes_is(value, "copy");
     } else {

@@ -1,7 +1,7 @@
 /*
  * changes_options.h - options of SCREE CHANGES READ, which a proxy and a partition read alike.
  *
- *   [COUNT n] [BYTES n] [BLOCK ms] [SLOTS ranges] [DB n|*] [MATCH glob] [LOST error|copy]
+ *   [COUNT n] [BYTES n] [BLOCK ms] [SLOTS ranges] [DB n|*] [MATCH glob] [LOST error|copy]      a proxy also sends [PAST µs]
  */
 #pragma once
 
@@ -20,6 +20,8 @@ struct changes_options {
     bool is_in[SLOT_COUNT]; /* set only if `slots` is not empty */
     int database;           /* negative: all */
     struct bytes pattern;   /* empty: all */
+    bool has_past;    /* at a partition: the page ends where slots come from other shards … */
+    uint64_t past_us; /* … unless all other logs were read up to this time (hybrid_clock.h) */
 };
 
 /* Reads argv[0..argc). NULL, or an error text. The texts are borrowed. */

@@ -1,6 +1,7 @@
 #include "backend/archive/archive.h"
 
 #include "backend/archive/archive_writer.h"
+#include "backend/archive/passed_time.h"
 #include "backend/backup/disk_file.h"
 #include "backend/context/backend_metrics.h"
 #include "backend/context/config_snapshot.h"
@@ -28,9 +29,6 @@ enum {
     WORK_US = 1000 *
               1000, /* a job of a long backlog ends after this time, so that its figures are seen */
     REST_US = 5 * 1000 * 1000, /* after a failure */
-    GROUP_BEHIND_US =
-        100 *
-        1000, /* more than a new leader's time may be behind that of the one before (group_clock.h) */
     REASON_MAX = 512,
     COPY_NAME_MAX = sizeof "/0123456789abcdef",
 };
@@ -294,26 +292,6 @@ static void archive_job_ended(struct job *job)
     log_archive_state(archive);
 }
 
-static void order_single(struct archive *archive)
-{
-    struct partition *partition = archive->partition;
-    archive->order.time_us = hybrid_clock_pass(&partition->batch.hybrid, clock_wall_us());
-    archive->order.upto = UINT64_MAX;
-}
-
-/* No batch of this leader has this time from now on, nor one of a later leader: that goes on at the group's time (leadership.c). The lease
- * is looked at last, so no other one led when the time was read. 0: not known. */
-static uint64_t group_passed_us(struct partition *partition)
-{
-    if (partition->copies.is_closed)
-        return 0;
-    uint64_t passed_us = hybrid_clock_pass(&partition->batch.hybrid, clock_wall_us());
-    uint64_t group_us = group_clock_us(&partition->copies.time);
-    if (group_us < GROUP_BEHIND_US || partition_lease_is_over(partition))
-        return 0;
-    return passed_us < group_us - GROUP_BEHIND_US ? passed_us : group_us - GROUP_BEHIND_US;
-}
-
 /* False: it is of no group yet, or its group is being replaced by another one. */
 static bool order_copy(struct archive *archive, char copy[COPY_NAME_MAX])
 {
@@ -325,7 +303,6 @@ static bool order_copy(struct archive *archive, char copy[COPY_NAME_MAX])
         return false;
     order->upto = storage_committed(archive->storage);
     order->seen_us = partition->copies.is_closed ? clock_wall_us() : 0;
-    order->time_us = group_passed_us(partition);
     order->refusal =
         order->log_id ? NULL : "its log has no name: an older program has founded the group";
     (void)snprintf(copy, COPY_NAME_MAX, "/%016" PRIx64, figures.own);
@@ -340,13 +317,15 @@ static bool give_order(struct archive *archive)
     struct archive_order *order = &archive->order;
     const char *name = slot_owners_name(partition->shards.owners);
     char copy[COPY_NAME_MAX] = "";
+    const struct passed_time passed = passed_time_now(partition);
     order->log_id = partition->batch.log_id;
-    order->index = partition->batch.index;
+    order->index = passed.index;
+    order->time_us = passed.us;
     order->file_bytes = config->archive_file_bytes;
     order->close_us = config->archive_close_ms * 1000;
     order->syncs = config->durability != DURABILITY_ALWAYS;
     if (!partition->copies.replica)
-        order_single(archive);
+        order->upto = UINT64_MAX;
     else if (!*name || !order_copy(archive, copy))
         return false;
     int len = snprintf(order->dir, sizeof order->dir, "%s/%s/%016" PRIx64 "%s", config->archive_dir,

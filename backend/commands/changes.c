@@ -1,7 +1,8 @@
 /*
  * changes.c - SCREE CHANGES at a partition: which keys have changed here. A proxy asks all shards (proxy/local/local_changes.c).
  *
- *   READ position|$ [options]   from there on: [position, events, lag in ms, slots]; from now on: no events
+ *   READ position|$ [options]   from there on: [position, events, lag in ms, slots]; from now on: no events. With PAST µs also: the time up
+ *                               to which the log was read, and the time of the next batch if other logs must be read first, or 0
  *   TOKEN                       [the position of now, slots, their ranges]
  *   INFO                        what can be read
  *
@@ -86,6 +87,7 @@ static bool read_wish(struct call *call, struct feed_wish *wish)
         call_error_text(call, error);
         return false;
     }
+    wish->past_us = options->has_past ? options->past_us : FEED_PAST_ALL;
     wish->count = options->count;
     wish->bytes = options->bytes;
     fill_filter(call, options, &wish->filter);
@@ -121,6 +123,18 @@ static void reply_owned_ranges(struct call *call)
     reply_bulk_end(&call->reply);
 }
 
+/* What READ replies behind the events. */
+static void reply_reached(struct call *call, const struct feed_answer *answer, bool has_same_slots,
+                          bool has_past)
+{
+    reply_int(&call->reply, (int64_t)answer->lag_ms);
+    reply_slot_sum(call, has_same_slots);
+    if (!has_past)
+        return;
+    reply_int(&call->reply, (int64_t)answer->reached_us);
+    reply_int(&call->reply, (int64_t)answer->early_us);
+}
+
 static void reply_now(struct call *call, const struct feed_request *request)
 {
     reply_array(&call->reply, 3);
@@ -138,23 +152,23 @@ static void reply_changes_page(struct call *call, struct feed_request *request)
     } else if (bytes_is(call->argv[2], "token")) {
         reply_now(call, request);
     } else {
-        reply_array(&call->reply, 4);
+        bool has_past = feed_has_past(request);
+        reply_array(&call->reply, has_past ? 6 : 4);
         reply_position(&call->reply, &answer->to);
         reply_array(&call->reply, page->count);
         out_move(call->reply.out, &page->events);
-        reply_int(&call->reply, (int64_t)answer->lag_ms);
-        reply_slot_sum(call, feed_has_same_slots(request));
+        reply_reached(call, answer, feed_has_same_slots(request), has_past);
     }
 }
 
 /* Nothing has changed since. */
-static void reply_no_changes(struct call *call)
+static void reply_no_changes(struct call *call, uint64_t reached_us, bool has_past)
 {
-    reply_array(&call->reply, 4);
+    const struct feed_answer answer = {.reached_us = reached_us};
+    reply_array(&call->reply, has_past ? 6 : 4);
     reply_bulk(&call->reply, call->argv[3]);
     reply_array(&call->reply, 0);
-    reply_int(&call->reply, 0);
-    reply_slot_sum(call, true);
+    reply_reached(call, &answer, true, has_past);
 }
 
 /* Begins to read a page, and waits for it. */
@@ -162,12 +176,13 @@ static void begin_page(struct call *call, uint64_t arguments)
 {
     struct feed *feed = call->partition->saves.feed;
     struct feed_wish *wish = arena_alloc(call->arena, sizeof *wish);
+    uint64_t reached_us;
     *wish = (struct feed_wish){0};
     if (!read_wish(call, wish))
         return;
-    if (!wish->is_from_now && feed_is_at_end(feed, &wish->from)) {
+    if (!wish->is_from_now && feed_is_at_end(feed, &wish->from, &reached_us)) {
         free((char *)wish->filter.pattern.data);
-        reply_no_changes(call);
+        reply_no_changes(call, reached_us, wish->past_us != FEED_PAST_ALL);
         return;
     }
     struct feed_request *request = feed_begin(feed, call->session->id, arguments, wish);

@@ -1,5 +1,6 @@
 #include "backend/feed/feed.h"
 
+#include "backend/archive/passed_time.h"
 #include "backend/context/backend_metrics.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -32,6 +33,7 @@ struct feed_cursor {
     struct wal_cursor *wal; /* NULL: unused */
     uint64_t log_id;
     uint64_t index, sum; /* of the batch before the next one */
+    uint64_t time_us;    /* likewise; 0: not known */
     uint64_t used;       /* the least was not used for longest */
 };
 
@@ -42,12 +44,13 @@ struct feed_request {
     uint64_t session, arguments;
     struct list waits;
     bool is_done;
-    uint64_t done_ms; /* monotonic */
-    uint64_t log_id;  /* of the partition */
-    uint64_t term;    /* in which it was asked for */
-    bool is_follower; /* another copy of the shard leads */
-    uint64_t slots;   /* changes of the slots' records until then */
-    bool syncs;       /* commits are not synced one by one: the job syncs what it reads */
+    uint64_t done_ms;          /* monotonic */
+    uint64_t log_id;           /* of the partition */
+    uint64_t term;             /* in which it was asked for */
+    bool is_follower;          /* another copy of the shard leads */
+    uint64_t slots;            /* changes of the slots' records until then */
+    bool syncs;                /* commits are not synced one by one: the job syncs what it reads */
+    struct passed_time passed; /* when it was asked for */
     struct feed_wish wish;
     struct feed_answer answer;
     struct feed_page page;
@@ -158,6 +161,13 @@ static bool say_unsynced(struct feed_request *request)
                      request->wish.from.index);
 }
 
+static uint64_t batch_time_us(struct bytes record)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    return effects_open(record, &header, &reader) == EFFECTS_READ ? header.hybrid : 0;
+}
+
 /* Opens a cursor behind the batch that the reader has read last. False: the log has another batch in its place, or none. */
 static bool open_feed_cursor(struct feed_request *request, struct feed_cursor *cursor)
 {
@@ -179,16 +189,51 @@ static bool open_feed_cursor(struct feed_request *request, struct feed_cursor *c
         return err == ERR_NOT_FOUND ? say_unsynced(request) : false;
     cursor->index = from->index;
     cursor->sum = archive_sum(record);
+    cursor->time_us = batch_time_us(record);
     return cursor->sum == from->sum || say_rewound(request);
 }
 
-static uint64_t batch_age_ms(struct bytes record)
+static uint64_t age_ms(uint64_t origin_ms)
 {
-    struct effects_header header;
-    struct effects_reader reader;
     uint64_t now_ms = clock_wall_us() / 1000;
-    bool is_good = effects_open(record, &header, &reader) == EFFECTS_READ;
-    return is_good && header.origin_ms < now_ms ? now_ms - header.origin_ms : 1;
+    return origin_ms < now_ms ? now_ms - origin_ms : 1;
+}
+
+/* The page ends within the batch that was read last, or before it. */
+static void end_at_batch(struct feed_request *request, struct feed_cursor *cursor,
+                         enum feed_read read)
+{
+    struct feed_answer *answer = &request->answer;
+    uint64_t time_us = request->page.time_us;
+    answer->lag_ms = age_ms(request->page.origin_ms);
+    answer->reached_us = time_us ? time_us - 1 : 0;
+    if (read == FEED_EARLY)
+        answer->early_us = time_us;
+    close_cursor(cursor); /* the next page reads this batch again */
+}
+
+static void pass_batch(struct feed_request *request, struct feed_cursor *cursor,
+                       struct bytes record)
+{
+    struct feed_answer *answer = &request->answer;
+    cursor->index++;
+    cursor->sum = archive_sum(record);
+    if (request->page.time_us)
+        cursor->time_us = request->page.time_us;
+    answer->to.index = cursor->index;
+    answer->to.sum = cursor->sum;
+    answer->lag_ms = age_ms(request->page.origin_ms);
+    answer->reached_us = cursor->time_us;
+}
+
+/* There is no further batch. What the log had when the page was asked for was read, perhaps more. */
+static void end_at_end(struct feed_request *request, const struct feed_cursor *cursor)
+{
+    struct feed_answer *answer = &request->answer;
+    bool has_all = cursor->index >= request->passed.index;
+    answer->lag_ms = 0;
+    answer->reached_us =
+        has_all && request->passed.us > cursor->time_us ? request->passed.us : cursor->time_us;
 }
 
 /* Reads batches until the page is full, its time is over, or there are no more. */
@@ -205,21 +250,17 @@ static bool read_page_of(struct feed_request *request, struct feed_cursor *curso
             return feed_fail(request, "ERR batch %" PRIu64 " of the log cannot be read",
                              cursor->index + 1);
         request->answer.to.number = number;
-        request->answer.lag_ms = batch_age_ms(record);
-        if (read == FEED_FULL) {
-            close_cursor(cursor); /* the next page reads this batch again */
+        if (read != FEED_WHOLE) {
+            end_at_batch(request, cursor, read);
             return true;
         }
-        cursor->index++;
-        cursor->sum = archive_sum(record);
-        request->answer.to.index = cursor->index;
-        request->answer.to.sum = cursor->sum;
+        pass_batch(request, cursor, record);
         if (clock_mono_us() >= end_us)
             return true;
     }
     bool is_at_end = err == ERR_NOT_FOUND;
     if (is_at_end)
-        request->answer.lag_ms = 0;
+        end_at_end(request, cursor);
     else if (request->answer.to.index != request->wish.from.index)
         *request->answer.error = 0; /* what was read counts: the next call gets the error */
     return is_at_end;
@@ -367,6 +408,8 @@ struct feed_request *feed_begin(struct feed *feed, uint64_t session, uint64_t ar
     request->wish = *wish;
     request->page.count_max = wish->count;
     request->page.bytes_max = wish->bytes;
+    request->page.past_us = wish->past_us;
+    request->passed = passed_time_now(feed->partition);
     out_init(&request->page.events);
     list_init(&request->waits);
     list_push(&feed->requests, &request->link);
@@ -392,6 +435,11 @@ bool feed_has_same_slots(const struct feed_request *request)
     return request->slots == slot_table_sum(request->feed->partition->shards.slots).changes;
 }
 
+bool feed_has_past(const struct feed_request *request)
+{
+    return request->wish.past_us != FEED_PAST_ALL;
+}
+
 const struct feed_answer *feed_answer(const struct feed_request *request)
 {
     return &request->answer;
@@ -409,10 +457,15 @@ void feed_end(struct feed_request *request)
     free_feed_request(request);
 }
 
-bool feed_is_at_end(const struct feed *feed, const struct feed_position *position)
+bool feed_is_at_end(const struct feed *feed, const struct feed_position *position,
+                    uint64_t *reached_us)
 {
-    return position->log_id == feed->partition->batch.log_id && !position->number &&
-           position->index == storage_committed(feed->storage);
+    bool is_at_end = position->log_id == feed->partition->batch.log_id && !position->number &&
+                     position->index == storage_committed(feed->storage);
+    const struct passed_time passed =
+        is_at_end ? passed_time_now(feed->partition) : (struct passed_time){0};
+    *reached_us = position->index >= passed.index ? passed.us : 0;
+    return is_at_end;
 }
 
 const char *feed_refusal(const struct partition *partition)

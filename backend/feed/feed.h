@@ -26,6 +26,7 @@ struct feed_wish {
     struct feed_position from;
     uint32_t count; /* at most so many events, and bytes of them, though at least one */
     size_t bytes;
+    uint64_t past_us; /* feed_page.past_us */
     struct feed_filter filter;
 };
 
@@ -47,18 +48,25 @@ bool feed_is_done(const struct feed_request *request);
 
 /* Have no slots come or gone since the page was asked for? */
 bool feed_has_same_slots(const struct feed_request *request);
+/* Does the reader compare the logs of several shards (feed_page.past_us)? */
+bool feed_has_past(const struct feed_request *request);
 
 struct feed_answer {
     struct feed_position to; /* to go on from */
     uint64_t lag_ms;         /* age of the first batch that was not read; 0: there is none */
-    char error[512];         /* why nothing could be read; empty: it was */
+    /* The position is behind all batches of the log with times up to this one, also future ones. */
+    uint64_t reached_us;
+    /* The next batch has this time, and other logs must be read before it (FEED_EARLY); 0: not so. */
+    uint64_t early_us;
+    char error[512]; /* why nothing could be read; empty: it was */
 };
 const struct feed_answer *feed_answer(const struct feed_request *request);
 struct feed_page *feed_page(struct feed_request *request);
 void feed_end(struct feed_request *request);
 
-/* Is there nothing behind this position? Then the thread need not be asked. */
-bool feed_is_at_end(const struct feed *feed, const struct feed_position *position);
+/* Is there nothing behind this position? Then the thread need not be asked. *reached_us: as in an answer. */
+bool feed_is_at_end(const struct feed *feed, const struct feed_position *position,
+                    uint64_t *reached_us);
 /* Why changes cannot be read here, an error text; NULL: they can. */
 const char *feed_refusal(const struct partition *partition);
 /* The oldest batch that can be read, or the next one. */

@@ -1,6 +1,7 @@
 #include "backend/feed/feed_batch.h"
 
 #include "backend/format/effects.h"
+#include "backend/format/slot_record.h"
 #include "shared/check.h"
 #include "shared/glob.h"
 #include "shared/reply.h"
@@ -32,6 +33,7 @@ struct event_list {
     uint32_t count, cap;
     uint32_t *index; /* of events by key: 1 + their place, 0: free */
     uint32_t index_cap;
+    bool takes_slots; /* the batch may make slots of other shards this shard's */
 };
 
 /* ---- collecting ---- */
@@ -125,6 +127,20 @@ static void add_library(struct event_list *list, struct bytes row)
     add_event(list, &event, false);
 }
 
+/* Has the page of slot records a slot that came from another shard? It may have come before: a row is a whole page. */
+static bool has_taken_slots(const struct effect *effect)
+{
+    struct slot_record records[SLOT_PAGE_SLOTS];
+    unsigned page;
+    if (effect->kind != EFFECT_PUT || !decode_slot_page_key(effect->key, &page) ||
+        !decode_slot_page(effect->value, records))
+        return false;
+    for (unsigned i = 0; i < SLOT_PAGE_SLOTS; i++)
+        if (records[i].state == SLOT_OWNED && records[i].migration)
+            return true;
+    return false;
+}
+
 static void add_system_event(struct event_list *list, const struct effect *effect)
 {
     struct event event = {.kind = EVENT_SWAPDB, .key = BYTES("")};
@@ -132,6 +148,8 @@ static void add_system_event(struct event_list *list, const struct effect *effec
         add_library(list, effect->key);
     else if (effect->kind == EFFECT_PUT && decode_database_map_key(effect->key, &event.space))
         add_event(list, &event, false);
+    else if (has_taken_slots(effect))
+        list->takes_slots = true;
 }
 
 /* Rows of other column families follow from these. */
@@ -160,13 +178,13 @@ static void collect_effect(struct event_list *list, const struct effect *effect)
 }
 
 /* False: the batch cannot be read. */
-static bool collect_events(struct bytes record, struct event_list *list)
+static bool collect_events(struct bytes record, struct effects_header *header,
+                           struct event_list *list)
 {
-    struct effects_header header;
     struct effects_reader reader;
     struct effect effect;
     enum effects_read result =
-        effects_is_write_batch(record) ? EFFECTS_NEWER : effects_open(record, &header, &reader);
+        effects_is_write_batch(record) ? EFFECTS_NEWER : effects_open(record, header, &reader);
     while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
         collect_effect(list, &effect);
     return result == EFFECTS_END;
@@ -252,18 +270,26 @@ static bool pass_events(const struct event_list *list, uint64_t log_id, uint64_t
     return true;
 }
 
+/* Must the logs of other shards be read before this batch? */
+static bool is_early(const struct feed_page *page, const struct event_list *list)
+{
+    return list->takes_slots && page->past_us != FEED_PAST_ALL && page->time_us > page->past_us + 1;
+}
+
 enum feed_read feed_batch_read(struct bytes record, uint64_t log_id,
                                const struct feed_filter *filter, uint64_t *number,
                                struct feed_page *page)
 {
     struct event_list list = {0};
     struct effects_header header;
-    struct effects_reader reader;
     enum feed_read result = FEED_UNREADABLE;
-    if (collect_events(record, &list) &&
-        effects_open(record, &header, &reader) == EFFECTS_READ) /* for its index */
-        result =
-            pass_events(&list, log_id, header.index, filter, number, page) ? FEED_WHOLE : FEED_FULL;
+    if (collect_events(record, &header, &list)) {
+        page->time_us = header.hybrid;
+        page->origin_ms = header.origin_ms;
+        result = is_early(page, &list)                                            ? FEED_EARLY
+                 : pass_events(&list, log_id, header.index, filter, number, page) ? FEED_WHOLE
+                                                                                  : FEED_FULL;
+    }
     free(list.items);
     free(list.index);
     return result;

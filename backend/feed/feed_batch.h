@@ -32,17 +32,27 @@ struct feed_filter {
     struct bytes pattern;   /* of keys that match, heap; data NULL: of all */
 };
 
+/* Any batch may be in the page, also one that takes slots over (feed_page.past_us). */
+#define FEED_PAST_ALL UINT64_MAX
+
 /* Events of one reply. */
 struct feed_page {
     struct out events;
     uint32_t count;
     uint32_t count_max;
     size_t bytes_max; /* the last event may go beyond */
+    /* The logs of all other shards were read up to this time. So a batch by which slots come from them may be in the page if its time is at
+     * most the next one: what happened to these slots at the other shards has an earlier time (hybrid_clock.h). */
+    uint64_t past_us;
+    /* Of the batch that was read last; 0: an older program wrote it, which has no such times. */
+    uint64_t time_us;
+    uint64_t origin_ms; /* its wall clock */
 };
 
 enum feed_read {
     FEED_WHOLE,      /* all events of the batch are in the page */
     FEED_FULL,       /* the page is full */
+    FEED_EARLY,      /* other logs must be read first (feed_page.past_us) */
     FEED_UNREADABLE, /* the batch is damaged, or a newer program wrote it */
 };
 

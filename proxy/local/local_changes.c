@@ -26,6 +26,7 @@
 
 enum {
     PAUSE_US = 20 * 1000,       /* between two rounds of a call */
+    NOW_TRIES_MAX = 100,        /* to find positions between which no slot moves */
     PAUSE_MAX_US = 1000 * 1000, /* the same, if many calls wait */
     ROUND_EVERY_US = 250,       /* a worker begins a round so often, however many calls wait */
     WORDS_MAX = 16,
@@ -93,9 +94,26 @@ void changes_reply_error(const struct shard_reply *answer, struct reply *reply)
                  (int)(value.text.len - code), space);
 }
 
+/* timer_fn */
+static void next_ask_is_due(void *owner)
+{
+    struct changes *changes = owner;
+    timer_free(changes->timer);
+    changes->timer = NULL;
+    request_wake(changes->request);
+}
+
+/* Goes on after some time. */
+static void pause_call(struct changes *changes, uint64_t ms, request_done_fn *done)
+{
+    request_wait(changes->request, done);
+    changes->timer = timer_new(changes->request->worker->loop, next_ask_is_due, changes);
+    timer_start(changes->timer, ms, 0);
+}
+
 /* ---- the position of now ---- */
 
-/* Takes [position, sum of its slots, ranges]. False: it is an error. */
+/* Takes [position, sum of its slots, ranges]; the position if the part has none. False: it is an error. */
 static bool take_now(struct changes *changes, const struct shard_reply *answer,
                      struct changes_part *part)
 {
@@ -116,22 +134,60 @@ static bool take_now(struct changes *changes, const struct shard_reply *answer,
     return changes_part_set(part, value[1].text);
 }
 
+/* Takes the positions of all shards. False: an error was replied. */
+static bool take_all_now(struct changes *changes, struct reply *reply)
+{
+    changes->owned = 0;
+    changes->owned_sum = 0;
+    for (uint32_t i = 0; i < changes->token.count; i++) {
+        const struct shard_reply *answer = request_reply(changes->request, i);
+        if (!take_now(changes, answer, &changes->token.parts[i])) {
+            changes_reply_error(answer, reply);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* request_done_fn */
+static void ask_now_again(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    changes_ask_now(request, reply);
+}
+
+/* The shards are not asked at one moment: a slot may have moved, so that the position of its new shard is behind the move, and that of the old one
+ * before it. Changes of a key would come in the wrong order. So the positions of a round count if the next one finds the owners unchanged. */
+static void check_now(struct changes *changes, struct reply *reply)
+{
+    changes_note_owners(changes);
+    if (changes->token.owners.settled) {
+        changes_reply(changes, reply);
+        return;
+    }
+    for (uint32_t i = 0; changes->now_tries && i < changes->token.count; i++)
+        changes->token.parts[i].position[0] = 0;
+    if (changes->now_tries && !take_all_now(changes, reply))
+        return;
+    if (++changes->now_tries > NOW_TRIES_MAX)
+        reply_error(reply, "TRYAGAIN slots are on their way from one shard to another");
+    else if (changes->now_tries == 1)
+        changes_ask_now(changes->request, reply);
+    else
+        pause_call(changes, PAUSE_US / 1000, ask_now_again);
+}
+
 /* request_done_fn: the shards have told their positions. */
 static void now_done(struct client *client, struct request *request, struct reply *reply)
 {
     struct changes *changes = changes_of(request);
     (void)client;
-    for (uint32_t i = 0; i < changes->token.count; i++)
-        if (!take_now(changes, request_reply(request, i), &changes->token.parts[i])) {
-            changes_reply_error(request_reply(request, i), reply);
-            return;
-        }
-    if (changes->loss.is_any) {
-        changes_settle_loss(changes, reply);
+    if (!take_all_now(changes, reply))
         return;
-    }
-    changes_note_owners(changes);
-    changes_reply(changes, reply);
+    if (changes->loss.is_any)
+        changes_settle_loss(changes, reply);
+    else
+        check_now(changes, reply);
 }
 
 /* Is the map the one with which the call began? */
@@ -155,8 +211,6 @@ void changes_ask_now(struct request *request, struct reply *reply)
                            "with the same token");
         return;
     }
-    changes->owned = 0;
-    changes->owned_sum = 0;
     request_fan_out_with(request, &how, now_done);
 }
 
@@ -182,6 +236,43 @@ static bool drop_lost_positions(struct changes *changes)
 }
 
 /* ---- a round ---- */
+
+static uint32_t add_pair(struct bytes *words, uint32_t count, const char *name, struct bytes value)
+{
+    words[count] = bytes_of(name);
+    words[count + 1] = value;
+    return count + 2;
+}
+
+/* Sends READ to a shard, from its position on; the others were read up to this time. */
+static void send_read(struct request *request, uint32_t part, uint32_t shard, uint64_t past_us)
+{
+    struct changes *changes = changes_of(request);
+    struct pool *pool = request->worker->pool;
+    const struct changes_options *options = &changes->options;
+    uint32_t shards = changes->token.count;
+    char numbers[4][24];
+    struct bytes words[WORDS_MAX] = {BYTES("SCREE"), BYTES("CHANGES"), BYTES("READ"),
+                                     bytes_of(changes->token.parts[shard].position)};
+    size_t bytes = options->bytes / shards;
+    (void)snprintf(numbers[0], sizeof numbers[0], "%u", options->count / shards + 1);
+    (void)snprintf(numbers[1], sizeof numbers[1], "%zu",
+                   bytes > SHARD_BYTES_MIN ? bytes : SHARD_BYTES_MIN);
+    (void)snprintf(numbers[2], sizeof numbers[2], "%d", options->database);
+    (void)snprintf(numbers[3], sizeof numbers[3], "%" PRIu64, past_us);
+    uint32_t count = add_pair(words, 4, "COUNT", bytes_of(numbers[0]));
+    count = add_pair(words, count, "BYTES", bytes_of(numbers[1]));
+    count = add_pair(words, count, "PAST", bytes_of(numbers[3]));
+    if (options->slots.len)
+        count = add_pair(words, count, "SLOTS", options->slots);
+    if (options->database >= 0)
+        count = add_pair(words, count, "DB", bytes_of(numbers[2]));
+    if (options->pattern.len)
+        count = add_pair(words, count, "MATCH", options->pattern);
+    upstream_send_words(pool_pick(pool, shard, LANE_LONG, request->resp),
+                        request_part(request, part, pool->nodes[shard]),
+                        request->client->session.keyspace, words, count);
+}
 
 /* Reads an event, an array. *key is set if it is one of a key, else its data is NULL. False: it is not as expected. */
 static bool read_event(struct bytes frame, size_t *pos, struct bytes *key)
@@ -222,34 +313,46 @@ static bool take_events(struct client *client, struct request *request,
     return true;
 }
 
-/* Adds a shard's reply: [position, events, lag, sum of its slots]. False: it is an error. */
-static bool take_read(struct client *client, struct request *request, uint32_t shard,
-                      struct reply *reply)
+/* Takes a number of a shard's reply. */
+static bool take_int(const struct shard_reply *answer, size_t *pos, int64_t *number)
+{
+    struct resp_value value;
+    bool is_int = resp_value_next(answer->frame, pos, &value) && value.type == ':';
+    if (is_int)
+        *number = value.count;
+    return is_int;
+}
+
+/* How far the shard was read: lag, sum of its slots, time, time of the next batch if it must wait. */
+static bool take_reach(struct changes *changes, const struct shard_reply *answer, size_t *pos,
+                       struct changes_reach *reach)
+{
+    struct resp_value sum;
+    int64_t reached_us, early_us;
+    bool is_late = changes->late_count > 0; /* its slots were counted in this round */
+    if (!take_int(answer, pos, &reach->lag_ms) || !resp_value_next(answer->frame, pos, &sum) ||
+        sum.type != '$' || (!is_late && !changes_count_owned(changes, sum.text)) ||
+        !take_int(answer, pos, &reached_us) || !take_int(answer, pos, &early_us))
+        return false;
+    reach->reached_us = (uint64_t)reached_us;
+    reach->early_us = (uint64_t)early_us;
+    return true;
+}
+
+/* Adds a shard's reply: [position, events, and how far it was read]. False: it is an error. */
+static bool take_read(struct client *client, struct request *request,
+                      const struct shard_reply *answer, uint32_t shard, struct reply *reply)
 {
     struct changes *changes = changes_of(request);
-    const struct shard_reply *answer = request_reply(request, shard);
     struct resp_value value;
     size_t pos = 0;
     if (answer->is_failure || !resp_value_next(answer->frame, &pos, &value) || value.type != '*' ||
         !resp_value_next(answer->frame, &pos, &value) || value.type != '$' ||
         !changes_part_set(&changes->token.parts[shard], value.text) ||
         !resp_value_next(answer->frame, &pos, &value) || value.type != '*' ||
-        !take_events(client, request, answer, value.count, &pos, reply) ||
-        !resp_value_next(answer->frame, &pos, &value) || value.type != ':')
+        !take_events(client, request, answer, value.count, &pos, reply))
         return false;
-    if (value.count > changes->lag_ms)
-        changes->lag_ms = value.count;
-    return resp_value_next(answer->frame, &pos, &value) && value.type == '$' &&
-           changes_count_owned(changes, value.text);
-}
-
-/* timer_fn */
-static void round_is_due(void *owner)
-{
-    struct changes *changes = owner;
-    timer_free(changes->timer);
-    changes->timer = NULL;
-    request_wake(changes->request);
+    return take_reach(changes, answer, &pos, &changes->reach[shard]);
 }
 
 /* request_done_fn: the pause between two rounds is over. */
@@ -280,74 +383,70 @@ static uint64_t pause_ms(const struct changes *changes, struct proxy_worker *wor
     return (at_us - now_us) / 1000;
 }
 
-static void pause_before_round(struct changes *changes, struct proxy_worker *worker)
+/* All shards were read. */
+static void end_round(struct client *client, struct changes *changes, struct reply *reply)
 {
-    request_wait(changes->request, next_round);
-    changes->timer = timer_new(worker->loop, round_is_due, changes);
-    timer_start(changes->timer, changes->lag_ms ? 0 : pause_ms(changes, worker), 0);
+    struct proxy_worker *worker = client->worker;
+    changes->lag_ms = 0;
+    for (uint32_t i = 0; i < changes->token.count; i++)
+        if (changes->reach[i].lag_ms > changes->lag_ms)
+            changes->lag_ms = changes->reach[i].lag_ms;
+    if (!changes->lag_ms)
+        changes_note_owners(changes);
+    if (changes->token.copy.is_on)
+        changes_copy_step(client, changes->request, reply);
+    else if (changes->count || loop_mono_ms(worker->loop) >= changes->until_ms ||
+             worker->thread.is_stopping)
+        changes_reply(changes, reply);
+    else
+        pause_call(changes, changes->lag_ms ? 0 : pause_ms(changes, worker), next_round);
+}
+
+/* request_done_fn: shards that had to wait for others were read on. After an error the first replies count, and the next call gets it. */
+static void late_ended(struct client *client, struct request *request, struct reply *reply)
+{
+    struct changes *changes = changes_of(request);
+    for (uint32_t i = 0; i < changes->late_count; i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        bool is_refused = answer->is_failure || !answer->frame.len || answer->frame.data[0] == '-';
+        if (!is_refused && !take_read(client, request, answer, changes->late[i], reply)) {
+            changes_reply_error(answer, reply);
+            return;
+        }
+    }
+    end_round(client, changes, reply);
+}
+
+/* Reads on at shards that had to wait for others. */
+static void send_late_reads(struct request *request)
+{
+    struct changes *changes = changes_of(request);
+    request_wait_parts(request, changes->late_count, late_ended);
+    for (uint32_t i = 0; i < changes->late_count; i++)
+        send_read(request, i, changes->late[i], changes_past_us(changes, changes->late[i]));
 }
 
 /* request_done_fn */
 static void round_ended(struct client *client, struct request *request, struct reply *reply)
 {
     struct changes *changes = changes_of(request);
-    struct proxy_worker *worker = client->worker;
     if (drop_lost_positions(changes)) {
         changes_ask_now(request, reply);
         return;
     }
-    changes->lag_ms = 0;
     changes->owned = 0;
     changes->owned_sum = 0;
+    changes->late_count = 0;
     for (uint32_t i = 0; i < changes->token.count; i++)
-        if (!take_read(client, request, i, reply)) {
+        if (!take_read(client, request, request_reply(request, i), i, reply)) {
             changes_reply_error(request_reply(request, i), reply);
             return;
         }
-    if (!changes->lag_ms)
-        changes_note_owners(changes);
-    if (changes->token.copy.is_on)
-        changes_copy_step(client, request, reply);
-    else if (changes->count || loop_mono_ms(worker->loop) >= changes->until_ms ||
-             worker->thread.is_stopping)
-        changes_reply(changes, reply);
+    changes_find_late(changes);
+    if (changes->late_count && is_same_map(changes))
+        send_late_reads(request);
     else
-        pause_before_round(changes, worker);
-}
-
-static uint32_t add_pair(struct bytes *words, uint32_t count, const char *name, struct bytes value)
-{
-    words[count] = bytes_of(name);
-    words[count + 1] = value;
-    return count + 2;
-}
-
-/* Sends READ to a shard, from its position on. */
-static void send_read(struct request *request, uint32_t shard)
-{
-    struct changes *changes = changes_of(request);
-    struct pool *pool = request->worker->pool;
-    const struct changes_options *options = &changes->options;
-    uint32_t shards = changes->token.count;
-    char numbers[3][24];
-    struct bytes words[WORDS_MAX] = {BYTES("SCREE"), BYTES("CHANGES"), BYTES("READ"),
-                                     bytes_of(changes->token.parts[shard].position)};
-    size_t bytes = options->bytes / shards;
-    (void)snprintf(numbers[0], sizeof numbers[0], "%u", options->count / shards + 1);
-    (void)snprintf(numbers[1], sizeof numbers[1], "%zu",
-                   bytes > SHARD_BYTES_MIN ? bytes : SHARD_BYTES_MIN);
-    (void)snprintf(numbers[2], sizeof numbers[2], "%d", options->database);
-    uint32_t count = add_pair(words, 4, "COUNT", bytes_of(numbers[0]));
-    count = add_pair(words, count, "BYTES", bytes_of(numbers[1]));
-    if (options->slots.len)
-        count = add_pair(words, count, "SLOTS", options->slots);
-    if (options->database >= 0)
-        count = add_pair(words, count, "DB", bytes_of(numbers[2]));
-    if (options->pattern.len)
-        count = add_pair(words, count, "MATCH", options->pattern);
-    upstream_send_words(pool_pick(pool, shard, LANE_LONG, request->resp),
-                        request_part(request, shard, pool->nodes[shard]),
-                        request->client->session.keyspace, words, count);
+        end_round(client, changes, reply);
 }
 
 void changes_send_reads(struct request *request)
@@ -358,7 +457,7 @@ void changes_send_reads(struct request *request)
     if (!is_handler)
         request_hold(request);
     for (uint32_t i = 0; i < shards; i++)
-        send_read(request, i);
+        send_read(request, i, i, 0);
     if (!is_handler)
         request_go(request);
 }
@@ -370,11 +469,14 @@ static struct changes *begin_changes(struct client *client, struct request *requ
 {
     const struct pool *pool = client->worker->pool;
     uint32_t count = (uint32_t)pool->count;
+    struct changes *changes;
+    size_t of_shard = sizeof *changes->token.parts + sizeof *changes->reach + sizeof *changes->late;
     request_keep(request);
-    struct changes *changes =
-        request_state(request, sizeof *changes + count * sizeof *changes->token.parts);
+    changes = request_state(request, sizeof *changes + count * of_shard);
     changes->request = request;
-    changes->token.parts = (struct changes_part *)(changes + 1);
+    changes->reach = (struct changes_reach *)(changes + 1);
+    changes->late = (uint32_t *)(changes->reach + count);
+    changes->token.parts = (struct changes_part *)(changes->late + count);
     changes->token.count = count;
     for (uint32_t i = 0; i < count; i++)
         (void)snprintf(changes->token.parts[i].name, sizeof changes->token.parts[i].name, "%s",
@@ -408,6 +510,8 @@ static void begin_read(struct client *client, struct request *request, struct re
     const char *error = changes_options_read(request_argv(request) + 4, request_argc(request) - 4,
                                              &changes->options);
     changes->until_ms = loop_mono_ms(client->worker->loop) + changes->options.block_ms;
+    if (!error && changes->options.has_past)
+        error = "ERR PAST is for a proxy that reads at a shard";
     if (error) {
         reply_error(reply, error);
     } else if (bytes_is(from, "$") || bytes_is(from, "0")) {

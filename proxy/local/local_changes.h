@@ -2,6 +2,7 @@
  * local_changes.h - what the files of SCREE CHANGES share.
  *
  *   local_changes.c        the calls of a client, and rounds of READ at all shards
+ *   local_changes_order.c  which shards must be read before which
  *   local_changes_copy.c   keys that exist, listed slot by slot (READ 0)
  *   local_changes_lost.c   which slots are listed again after a loss
  *   changes_token.c        the token as text
@@ -19,14 +20,26 @@ struct changes_loss {
     bool is_in[SLOT_COUNT]; /* slots of these shards */
 };
 
+/* How far a shard was read in this round. */
+struct changes_reach {
+    uint64_t reached_us; /* all its batches with times up to this one */
+    /* Its next batch has this time, and takes slots over from others; 0: not so. */
+    uint64_t early_us;
+    int64_t lag_ms;
+};
+
 /* One call. Events are collected in the reply. */
 struct changes {
     struct request *request;
     struct timer *timer; /* the next round; NULL: none */
     struct changes_options options;
-    uint64_t until_ms; /* monotonic: end of BLOCK */
-    uint32_t count;    /* events in the reply */
-    int64_t lag_ms;    /* of the shard that is furthest behind */
+    uint64_t until_ms;           /* monotonic: end of BLOCK */
+    uint32_t count;              /* events in the reply */
+    int64_t lag_ms;              /* of the shard that is furthest behind */
+    struct changes_reach *reach; /* of each shard */
+    uint32_t *late;              /* shards that are read once more in this round … */
+    uint32_t late_count;         /* … so many */
+    uint32_t now_tries;          /* rounds that asked for the positions of now */
     struct changes_loss loss;
     uint32_t owned;     /* slots that the shards own, as this round says */
     uint64_t owned_sum; /* of these slots (slot_table.h) */
@@ -49,6 +62,11 @@ void changes_reply_error(const struct shard_reply *answer, struct reply *reply);
 void changes_ask_now(struct request *request, struct reply *reply);
 /* Reads from the positions of the token. */
 void changes_send_reads(struct request *request);
+
+/* Finds the shards that stand before slots which come from others, and may go on: these were read far enough in this round. */
+void changes_find_late(struct changes *changes);
+/* Up to which time all other shards were read. */
+uint64_t changes_past_us(const struct changes *changes, uint32_t shard);
 
 /* Counts the slots that a shard says it owns. False: the text is none. */
 bool changes_count_owned(struct changes *changes, struct bytes text);

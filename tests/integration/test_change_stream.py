@@ -354,6 +354,63 @@ def _(run):
         run.note('%d writes, %d keys with events' % (len(done), len(seen)))
 
 
+def logs_of_events(client, token, keys, *options):
+    """Of each key: the logs of its events in their order; several events of one log after the other count once."""
+    logs, lag = {key: [] for key in keys}, 1
+    while lag:
+        token, events, lag = changes(client, token, *options)
+        for event in events:
+            log = event[0].split(b'.')[0]
+            if logs[event[3]][-1:] != [log]:
+                logs[event[3]].append(log)
+    return logs
+
+
+@suite.case('events of a key come in the order of its changes, also when its slot has moved to and fro')
+def _(run):
+    maps = ['0-16383', ''], ['', '0-16383'], ['0-8191', '8192-16383'], ['8192-16383', '0-8191']
+    with Cluster(backends=2, partitions=1, linked=True, backend_options=ON) as cluster, cluster.connect() as client:
+        info = client.get('SCREE', 'CHANGES', 'INFO')
+        names = [dict(zip(info[at][::2], info[at][1::2]))[b'log'] for at in (1, 3)]
+        keys, token = [b'key:%d' % i for i in range(20)], changes(client, '$')[0]
+        expected = {key: [] for key in keys}
+        for slots in maps:
+            cluster.write_shards(slots)
+            wait_settled(cluster)
+            for i in range(30):
+                client.pipeline([['SET', key, i] for key in keys])
+            for key in keys:
+                log = names[cluster.shard_of(key)]
+                expected[key] += [log] if expected[key][-1:] != [log] else []
+        for options in (('COUNT', 1), ('COUNT', 10), ('COUNT', 1000), ('SLOTS', '0-16383', 'COUNT', 50)):
+            check_equal(logs_of_events(client, token, keys, *options), expected)
+
+
+@suite.case('a reader that begins while a slot moves gets the events of a key in the order of its changes')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True, relay=Relay, backend_options=dict(ON, backend={'peer-timeout': '1s'}),
+                 proxy_options={'upstream': {'timeout': '60s'}}) as cluster, cluster.connect() as client:
+        key = cluster.key_on(0).encode()
+        target = cluster.relays[cluster.backends[1].addresses[0]]
+        check_equal(changes(client, '$')[1:], [[], 0])
+        check(target.spoil('hold'), 'the connections to the target')
+        with cluster.partition(0) as source:
+            calls = lambda: re.search(rb'cmdstat_scree\|changes:calls=(\d+)', source.get('INFO', 'COMMANDSTATS')).group(1)
+            before = calls()
+            client.send('SCREE', 'CHANGES', 'READ', '$')  # the source replies its position, the target is asked later
+            wait_for(lambda: calls() != before, 'the source to be asked')
+            for i in range(5):
+                check_equal(source.get('SET', key, i), b'OK')
+        cluster.write_shards(['', '0-16383'])
+        wait_settled(cluster)
+        target.spoil('heal')
+        token = value(client.read())[0]
+        for i in range(5):
+            wait_for(lambda i=i: client.get('SET', key, i) == b'OK', 'a write at the target')
+        logs = logs_of_events(client, token, [key], 'COUNT', 1)
+        check_equal(len(logs[key]), 1)
+
+
 @suite.case('a slot that moves changes no key')
 def _(run):
     with Cluster(backends=2, partitions=1, linked=True, backend_options=ON) as cluster:

@@ -1,11 +1,12 @@
 /*
  * test_feed.c - feed_batch.h and feed_position.h: which events a batch has, for whom, and in which parts; changes_token.h: tokens of
- * several shards.
+ * several shards; local_changes_order.c: which shards wait for others.
  */
 #include "backend/feed/feed_batch.h"
 #include "backend/feed/feed_position.h"
 #include "backend/format/effects.h"
-#include "proxy/local/changes_token.h"
+#include "backend/format/slot_record.h"
+#include "proxy/local/local_changes.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ static void setup(void)
     filter = (struct feed_filter){.database = -1};
     for (uint8_t i = 0; i < DATABASES_MAX; i++)
         filter.databases[i] = i;
-    page = (struct feed_page){.count_max = 100, .bytes_max = 1 << 20};
+    page = (struct feed_page){.count_max = 100, .bytes_max = 1 << 20, .past_us = FEED_PAST_ALL};
     out_init(&page.events);
 }
 
@@ -222,6 +223,69 @@ START_TEST(what_is_no_batch_is_not_read)
 }
 END_TEST
 
+/* Reads a batch of the time 100 that writes slot 300 with this record; the other logs were read up to past_us. */
+static enum feed_read read_slots(const struct slot_record *record, uint64_t past_us)
+{
+    struct slot_record records[SLOT_PAGE_SLOTS] = {{0}};
+    uint64_t number = 0;
+    records[300 % SLOT_PAGE_SLOTS] = *record;
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH, .hybrid = 100});
+    effects_put(effects, CF_SYSTEM, encode_slot_page_key(&arena, 300 / SLOT_PAGE_SLOTS),
+                encode_slot_page(&arena, records));
+    put_key("", "k");
+    page.past_us = past_us;
+    return read_batch(&number);
+}
+
+START_TEST(a_batch_that_takes_slots_over_waits_until_the_other_logs_were_read)
+{
+    const struct slot_record taken = {.state = SLOT_OWNED, .epoch = 2, .migration = 7};
+    const struct slot_record kept = {.state = SLOT_OWNED, .epoch = 2};
+    const struct slot_record given = {.state = SLOT_RELEASED, .epoch = 2, .migration = 7};
+    ck_assert_int_eq(read_slots(&taken, 0), FEED_EARLY);
+    ck_assert_int_eq(read_slots(&taken, 98), FEED_EARLY);
+    ck_assert_uint_eq(page.count, 0);
+    ck_assert_uint_eq(page.time_us, 100);
+    ck_assert_int_eq(read_slots(&taken, 99),
+                     FEED_WHOLE); /* what came before the hand-over is in 99 or earlier */
+    ck_assert_uint_eq(page.count, 1);
+    ck_assert_int_eq(read_slots(&taken, FEED_PAST_ALL), FEED_WHOLE);
+    ck_assert_int_eq(read_slots(&kept, 0), FEED_WHOLE);
+    ck_assert_int_eq(read_slots(&given, 0), FEED_WHOLE);
+}
+END_TEST
+
+/* The shards that may be read on, as a number in which shard 0 is the lowest bit. */
+static unsigned late_shards(struct changes_reach *reach)
+{
+    uint32_t late[3];
+    unsigned set = 0;
+    struct changes changes = {.reach = reach, .late = late, .token.count = 3};
+    changes_find_late(&changes);
+    for (uint32_t i = 0; i < changes.late_count; i++)
+        set |= 1U << late[i];
+    return set;
+}
+
+START_TEST(a_shard_waits_for_all_others_and_the_earliest_may_go_on)
+{
+    ck_assert_uint_eq(late_shards((struct changes_reach[]){{500, 0, 0}, {700, 0, 0}, {9, 0, 0}}),
+                      0);
+    ck_assert_uint_eq(late_shards((struct changes_reach[]){{99, 100, 0}, {99, 0, 0}, {700, 0, 0}}),
+                      1);
+    ck_assert_uint_eq(late_shards((struct changes_reach[]){{99, 100, 0}, {98, 0, 0}, {700, 0, 0}}),
+                      0);
+    ck_assert_uint_eq(
+        late_shards((struct changes_reach[]){{99, 100, 0}, {100, 101, 0}, {98, 99, 0}}), 4);
+    ck_assert_uint_eq(
+        late_shards((struct changes_reach[]){{99, 100, 0}, {99, 100, 0}, {99, 100, 0}}), 7);
+    struct changes_reach alone = {99, 100, 0};
+    struct changes changes = {.reach = &alone, .late = (uint32_t[1]){0}, .token.count = 1};
+    changes_find_late(&changes);
+    ck_assert_uint_eq(changes.late_count, 1);
+}
+END_TEST
+
 START_TEST(a_position_is_read_as_it_was_written)
 {
     const struct feed_position position = {0xfedcba9876543210, 812, 0x0f, 4};
@@ -344,6 +408,8 @@ int main(void)
     tcase_add_test(feed, a_full_page_goes_on_with_the_next_event);
     tcase_add_test(feed, many_keys_have_an_event_each);
     tcase_add_test(feed, what_is_no_batch_is_not_read);
+    tcase_add_test(feed, a_batch_that_takes_slots_over_waits_until_the_other_logs_were_read);
+    tcase_add_test(feed, a_shard_waits_for_all_others_and_the_earliest_may_go_on);
     tcase_add_test(feed, a_position_is_read_as_it_was_written);
     tcase_add_test(feed, a_token_is_read_as_it_was_written);
     tcase_add_test(feed, a_token_of_other_shards_names_one_that_is_gone);
