@@ -558,12 +558,10 @@ def _(run):
             loads = [Load(cluster, seed) for seed in (1, 2)]
             for load in loads:
                 load.start()
-            kills = 0
-            for step in range(sized(25, long=1000)):
-                follower.keep_alive()
-                time.sleep(rng.random() * 0.5)
-                follower.kill()
-                kills += 1
+            kills, moved = sized(25, long=1000), 0
+            for step in range(kills):
+                follower.kill_at_work(rng)
+                moved += follower.has_moved()
                 if step % 4 == 1:
                     cluster.write_shards(random_slots(rng, 3))
                 if step % 6 == 2:
@@ -576,7 +574,7 @@ def _(run):
             wait_settled(cluster, range(3))
             wait_equal(cluster, sink, follower)
             follower.kill()
-            run.note('%d commands, %d kills of the program' % (sum(load.count for load in loads), kills))
+            run.note('%d commands, %d kills of the program, %d of them when it had copied keys' % (sum(load.count for load in loads), kills, moved))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 
 from support import ROOT
 from support.harness import PATIENCE, wait_for
@@ -25,11 +26,29 @@ class Follower:
     """The program, which is killed and started again."""
 
     def __init__(self, folder, proxy, sink):
-        self.argv = [sys.executable, write_program(folder), str(proxy[1]), str(sink[1]), os.path.join(folder, 'token')]
-        self.child = None
+        self.place, self.errors_path = os.path.join(folder, 'token'), os.path.join(folder, 'errors')
+        self.argv = [sys.executable, write_program(folder), str(proxy[1]), str(sink[1]), self.place]
+        self.child, self.began_at = None, b''
+
+    def token(self):
+        if not os.path.exists(self.place):
+            return b''
+        with open(self.place, 'rb') as file:
+            return file.read()
+
+    def has_moved(self):
+        """Has it copied keys since it was started?"""
+        return self.token() != self.began_at
 
     def start(self):
-        self.child = subprocess.Popen(self.argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.began_at = self.token()
+        with open(self.errors_path, 'wb') as errors:
+            self.child = subprocess.Popen(self.argv, stdout=subprocess.DEVNULL, stderr=errors)
+
+    def errors(self):
+        """What it has said since it was started."""
+        with open(self.errors_path, encoding='utf-8') as file:
+            return file.read()
 
     def kill(self):
         self.child.kill()
@@ -37,8 +56,19 @@ class Follower:
 
     def keep_alive(self):
         """A shard that is down ends the program with an exception."""
-        if self.child is None or self.child.poll() is not None:
+        if self.has_ended():
             self.start()
+
+    def has_ended(self):
+        return self.child is None or self.child.poll() is not None
+
+    def kill_at_work(self, rng):
+        """Kills it at a random moment, most often after its first page. How long it takes to start depends on the machine."""
+        self.keep_alive()
+        if rng.random() < 0.8:
+            wait_for(lambda: self.has_moved() or self.has_ended(), 'the program to copy keys')
+        time.sleep(rng.random() * 0.2)
+        self.kill()
 
 
 def random_command(rng):
@@ -127,5 +157,5 @@ def wait_equal(cluster, sink, follower):
     try:
         wait_for(is_equal, 'every key to be equal', 2 * PATIENCE)
     except Exception:
-        print('not equal: %r' % (last[0],))
+        print('not equal: %r %s' % (last[0], follower.errors()))
         raise
