@@ -18,7 +18,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { VOTERS_OF_A_GROUP = 3, GONE_US = 5000000 };
+enum { VOTERS_OF_A_GROUP = 3, GONE_US = 5000000, GONE_AGAIN_US = 30000000 };
 
 /* ---- the wish ---------------------------------------------------------------------------------- */
 
@@ -103,15 +103,16 @@ static bool has_whole_log(const struct consensus *core, uint64_t id)
     return false;
 }
 
-/* Records are refused from a TRANSFER on, so it is given when it takes effect at once. */
-static void hand_leadership_over(struct replica *replica, uint64_t id)
+/* Records are refused from a TRANSFER on, so it is given when it takes effect at once. False: not now. */
+static bool hand_leadership_over(struct replica *replica, uint64_t id)
 {
     const struct consensus *core = replica_core(replica);
     if (!core || core->role != CONSENSUS_SERVING || core->committed != core->last ||
         !has_whole_log(core, id))
-        return;
+        return false;
     replica->voting.hand_over.id = 0;
     replica_step(replica, (struct consensus_event){.kind = CONSENSUS_TRANSFER, .id = id});
+    return true;
 }
 
 static bool is_better_voter(const struct consensus *core, unsigned at, unsigned than)
@@ -167,23 +168,24 @@ void replica_change_turn(struct replica *replica)
     if (clock_boot_us() >= replica->voting.hand_over.until_us)
         replica->voting.hand_over.id = 0;
     else
-        hand_leadership_over(replica, id);
+        (void)hand_leadership_over(replica, id);
 }
 
-/* Home hands over before, so that no client sees an error (backend/partition/leader_return.h); if it cannot, it is done without home. */
+/* Home hands over before, so that no client sees an error (backend/partition/leader_return.h); if it cannot, it is done without home: clients
+ * get errors and wait until it has succeeded or failed, so not again and again. While home tries, it is not done. */
 static void hand_over_when_gone(struct replica *replica)
 {
-    uint64_t now_us = clock_boot_us(), *gone_us = &replica->voting.gone_us;
+    uint64_t now_us = clock_boot_us(), *due_us = &replica->voting.gone_due_us;
     if (!replica->options.has_voters || !may_propose(replica))
         return;
     const struct replica_wish wish = see_wish(replica);
     uint64_t successor = replica_wish_successor(&wish);
     if (!successor)
-        *gone_us = 0;
-    else if (!*gone_us)
-        *gone_us = now_us;
-    else if (now_us >= *gone_us + GONE_US)
-        hand_leadership_over(replica, successor);
+        *due_us = 0;
+    else if (!*due_us || replica->voting.hand_over.id)
+        *due_us = now_us + GONE_US;
+    else if (now_us >= *due_us && hand_leadership_over(replica, successor))
+        *due_us = now_us + GONE_AGAIN_US;
 }
 
 /* ---- who may vote ------------------------------------------------------------------------------ */

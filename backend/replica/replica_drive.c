@@ -198,7 +198,7 @@ static enum replica_phase phase_of(const struct replica *replica, enum consensus
 static void begin_phase(struct replica *replica, bool was_leading, uint64_t committed)
 {
     replica->membership.proposed_us = 0;
-    replica->voting.gone_us = 0;
+    replica->voting.gone_due_us = 0;
     if (was_leading && !replica_is_leading(replica)) {
         replica_peers_drop(replica->net.peers);
         replica_append_drop(replica);

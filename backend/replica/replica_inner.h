@@ -126,8 +126,9 @@ struct replica_voting {
     bool is_start_saved; /* the number of this start is durable, so it may be said */
     bool has_greeted;    /* most copies have said hello since the start, so it may vote */
     bool has_left;       /* home was told on_lost */
-    uint64_t gone_us;    /* the map does not name this copy since then, and it serves; 0: else */
-    bool has_had_most;   /* most addresses of the map were those of voters */
+    /* the map does not name this copy, which serves: it hands over without home then; 0: it does name it */
+    uint64_t gone_due_us;
+    bool has_had_most; /* most addresses of the map were those of voters */
     struct replica_known known;
     struct replica_hand_over hand_over;
     struct replica_stall stall;

@@ -92,6 +92,10 @@ enum {
     FILES_WORLDS = 4,
     TRIMMED = 20, /* records that one copy lacks, and no log has */
     FOLLOWED_US = 60 * SECOND_US,
+    DROPPED_WORLDS = 3,
+    DROPPED_US = 4 * SECOND_US,    /* less than a dropped leader waits for home, by any clock … */
+    SERVES_US = 7 * SECOND_US / 2, /* … and so is this, but both are more */
+    LEAVES_US = 30 * SECOND_US,
     DISK_NAME_BYTES = 32,
 };
 
@@ -1166,6 +1170,38 @@ static void give_before_serving(void)
     run_until_level();
 }
 
+/* ---- a leader that the map has dropped --------------------------------------------------------- */
+
+static void run_while_leads(const struct copy *copy, uint64_t us)
+{
+    uint64_t end_us = sim_now_us() + us;
+    while (!world.why[0] && leads(copy) && sim_now_us() < end_us)
+        turn();
+}
+
+/* Home hands nothing over. The leader does by itself, some seconds after it began to serve, whatever was before. */
+static void leave_late(void)
+{
+    struct copy *first = leader(), *other = another(first, NULL);
+    if (world.why[0])
+        return;
+    struct copy *next = replace_host(first->of.number);
+    if (next->of.is_up)
+        crash_copy(next);
+    next->start_us = UINT64_MAX; /* so that the first one stays a member */
+    run_while_leads(first, DROPPED_US);
+    run_until_leads(other);
+    run_until_leads(first);
+    run_while_leads(first, SERVES_US);
+    if (!world.why[0] && !leads(first))
+        fail("%s gives its lead up for the time before it led", first->of.name);
+    run_while_leads(first, LEAVES_US);
+    if (!world.why[0] && leads(first))
+        fail("%s, which the map has dropped, leads for ever", first->of.name);
+    next->start_us = 0;
+    run_until_level();
+}
+
 /* ---- the end ----------------------------------------------------------------------------------- */
 
 /* Two of three are gone. The third one goes on alone, and they join it with empty disks when they are back. */
@@ -1207,6 +1243,9 @@ static void run_world(struct sim_result *result)
     show();
     if (sim_random(FILES_WORLDS) == 0)
         give_before_serving();
+    show();
+    if (sim_random(DROPPED_WORLDS) == 0)
+        leave_late();
     show();
     force();
     show();
