@@ -6,6 +6,7 @@ restored slots and channels. No program may end or stop serving because of them,
 transaction has named.
 """
 
+import contextlib
 import random
 import re
 import signal
@@ -561,6 +562,10 @@ def _(run):
             check_equal(steps.send(MOVE_BEGIN, move_begin(now_us << 11, cluster.epoch), 0), DONE)
 
 
+def identity_with(shard, port, generation, term):
+    return identity_of(shard, '0' * 40, generation=generation, term=term).replace(b'\x0b127.0.0.1:1', b'\x0f127.0.0.1:%d' % port)
+
+
 class Misled(Cluster):
     """A backend whose map has a shard at the ports; what listens there is the test's."""
 
@@ -617,7 +622,7 @@ def _(run):
     listeners = {port: OtherVersion(('127.0.0.1', port), peer='-NOTLEADER 127.0.0.1:%d' % first) for port in ports[:2]}
 
     def identity_at(port, generation, term):
-        return identity_of('misleading', '0' * 40, generation=generation, term=term).replace(b'\x0b127.0.0.1:1', b'\x0f127.0.0.1:%d' % port)
+        return identity_with('misleading', port, generation, term)
 
     def leads(port, term):
         identity = identity_at(port, 1, term)
@@ -644,6 +649,37 @@ def _(run):
                 check(isinstance(claim(successor, second, 1, 6), bytes), 'the successor was refused')
                 wait_for(lambda: has_heard(second), 'the successor to be heard')
             check('newer leader' in str(claim(client, first, 1, 5)), 'an older leader was admitted')
+
+
+class Dropped(Misled):
+    """The map has shards 0 to 2 with two ports each: all that come after the first three, which lead them."""
+
+    def shards_text(self, slots=None):
+        text = Cluster.shards_text(self, slots)
+        for shard in range(3):
+            pair = ' '.join('127.0.0.1:%d' % port for port in self.ports[3 + 2 * shard:5 + 2 * shard])
+            text += '\n[shard dropped%d]\nslots = %d-%d\naddress = %s\n' % (shard, 8192 + 2000 * shard, 16383 if shard == 2 else 10191 + 2000 * shard, pair)
+        return text
+
+
+@suite.case('CLUSTER NODES and SHARDS show three leaders at once whose addresses the map has dropped')
+def _(run):
+    ports = [free_ports() for _ in range(9)]
+    with contextlib.ExitStack() as stack:
+        for shard in range(3):
+            identity = identity_with('dropped%d' % shard, ports[shard], 1, 5)
+            leader = stack.enter_context(OtherVersion(('127.0.0.1', ports[shard])))
+            leader.replies[b'PEER'] = b'$%d\r\n%s\r\n' % (len(identity), identity)  # then it closes the connection
+            for port in ports[3 + 2 * shard:5 + 2 * shard]:
+                stack.enter_context(OtherVersion(('127.0.0.1', port), peer='-NOTLEADER 127.0.0.1:%d it does not lead' % ports[shard]))
+        cluster = stack.enter_context(Dropped(ports))
+        partition = stack.enter_context(cluster.partition(0))
+        for shard in range(3):
+            wait_for(lambda: b'peer_leader shard=dropped%d address=127.0.0.1:%d' % (shard, ports[shard]) in cluster.backends[0].log(), 'the leader to be heard')
+        nodes = partition.get('CLUSTER', 'NODES').decode().splitlines()
+        masters = sorted(int(line.split()[1].split(':')[1].split('@')[0]) for line in nodes if 'master' in line.split()[2])
+        check_equal((len(nodes), masters), (10, sorted(ports[:3] + [cluster.backends[0].addresses[0][1]])))
+        check_equal(len(partition.get('CLUSTER', 'SHARDS')), 4)
 
 
 REPLICA_HELLO, REPLICA_CORE, REPLICA_PART, REPLICA_KNOWN = 27, 28, 29, 30
