@@ -135,7 +135,6 @@ static void close_line(struct leader_line *line)
         return;
     peer_link_free(line->link);
     line->link = NULL;
-    metric_sub(line->partition->metrics.process, METRIC_BACKEND_PEER_LINKS, 1);
 }
 
 static void name_self(struct leader_line *line)
@@ -161,7 +160,6 @@ static void open_line(struct leader_line *line, const char *leader)
     name_self(line);
     line->link = peer_link_new(&line->self, line->self.identity.shard, leader, NULL);
     line->ask_ms = 0;
-    metric_add(line->partition->metrics.process, METRIC_BACKEND_PEER_LINKS, 1);
 }
 
 /* The address of another copy that leads; NULL: none is known to, or the partition does not follow. */
@@ -184,6 +182,7 @@ static struct leader_line *line_new(struct partition *partition)
         .loop = partition->loop,
         .word = "FOLLOW",
         .metrics = partition->metrics.process,
+        .counts_links = true,
         .hybrid = &partition->batch.hybrid,
         .current_index = batch_index_of,
         .listeners = &line->listeners,

@@ -192,10 +192,19 @@ static void plan_connect(struct peer_link *link)
     link->retry.is_named = false;
 }
 
-static void set_cell(struct peer_link *link, uint32_t word, uint64_t value)
+static void set_cell(const struct peer_link *link, uint32_t word, uint64_t value)
 {
     if (link->cell)
         cell_set(link->cell, word, value);
+}
+
+static void count_up(const struct peer_link *link, bool is_up)
+{
+    set_cell(link, LINK_IS_UP, is_up);
+    if (link->self->counts_links && is_up)
+        metric_add(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
+    else if (link->self->counts_links)
+        metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
 }
 
 static void link_down(struct peer_link *link, const char *reason)
@@ -204,9 +213,8 @@ static void link_down(struct peer_link *link, const char *reason)
     bool was_up = link->state == PEER_LINK_UP;
     if (was_up) {
         link->since_ms = loop_mono_ms(link->self->loop);
-        metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
+        count_up(link, false);
     }
-    set_cell(link, LINK_IS_UP, 0);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_FAILURES, 1);
     link->state = PEER_LINK_DOWN;
     link->retry.failures++;
@@ -296,8 +304,7 @@ static void link_up(struct peer_link *link)
     link->since_ms = loop_mono_ms(link->self->loop);
     link->connects++;
     note_identity(link);
-    set_cell(link, LINK_IS_UP, 1);
-    metric_add(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
+    count_up(link, true);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_CONNECTS, 1);
     log_event(LOG_INFO, "peer_up", "shard=%s address=%s run_id=%s", link->shard, link->address,
               link->peer.run_id);
@@ -530,6 +537,8 @@ struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
     if (label)
         link->cell = labels_cell(self->links, bytes_of(label), self->thread);
     set_cell(link, LINK_COUNT, 1);
+    if (self->counts_links)
+        metric_add(self->metrics, METRIC_BACKEND_PEER_LINKS, 1);
     link->since_ms = loop_mono_ms(self->loop);
     link->by_id = table_new();
     list_init(&link->requests);
@@ -540,8 +549,7 @@ struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
 void peer_link_cut(struct peer_link *link)
 {
     if (link->state == PEER_LINK_UP)
-        metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
-    set_cell(link, LINK_IS_UP, 0);
+        count_up(link, false);
     link->state = PEER_LINK_DOWN;
     if (link->stream)
         stream_abort(link->stream);
@@ -552,6 +560,8 @@ void peer_link_free(struct peer_link *link)
 {
     peer_link_cut(link); /* first: on_reply may try to send again */
     set_cell(link, LINK_COUNT, 0);
+    if (link->self->counts_links)
+        metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS, 1);
     lose_requests(link);
     list_remove(&link->link);
     *link->self->listeners -= link->listens;

@@ -81,6 +81,7 @@ struct peer_self {
     const char *word;
     struct peer_link_events events;
     struct metrics *metrics;
+    bool counts_links;            /* in METRIC_BACKEND_PEER_LINKS and _LINKS_UP */
     struct labels *links;         /* metrics by shard */
     uint32_t thread;              /* index of the partition, for `links` */
     struct peer_leaders *leaders; /* of other shards; NULL: each link has one address */

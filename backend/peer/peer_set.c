@@ -126,6 +126,7 @@ struct peer_set *peer_set_new(const struct peer_host *host)
     peers->self = (struct peer_self){.loop = host->loop,
                                      .word = "PEER",
                                      .metrics = host->metrics,
+                                     .counts_links = true,
                                      .links = host->links,
                                      .thread = host->thread,
                                      .leaders = peers->leaders,
@@ -145,7 +146,6 @@ static void drop_link(struct peer_set *peers, struct peer_link *link)
 {
     peer_link_free(link);
     peers->links_count--;
-    metric_sub(peers->host.metrics, METRIC_BACKEND_PEER_LINKS, 1);
 }
 
 static void drop_links(struct peer_set *peers)
@@ -288,7 +288,6 @@ static void add_peer_link(struct peer_set *peers, const char *shard, const char 
     struct peer_link *link = peer_link_new(&peers->self, shard, address, shard);
     list_push(&peers->links, &link->link);
     peers->links_count++;
-    metric_add(peers->host.metrics, METRIC_BACKEND_PEER_LINKS, 1);
 }
 
 static void add_new_links(struct peer_set *peers)

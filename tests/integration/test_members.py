@@ -129,5 +129,17 @@ def _(run):
         check_equal({label.split('@', 1)[-1].removesuffix('/files') for label in found}, set(others))
 
 
+@suite.case('the metrics of links to other shards do not count the links between copies')
+def _(run):
+    with Members() as members:
+        leader = members.wait_leader()
+        members.wait_follows(*(index for index in range(3) if index != leader))
+
+        def links(index):
+            text = members.backends[index].http('/metrics')[1]
+            return [int(metric(text, 'scree_backend_peer_links' + name)) for name in ('', '_up')]
+        wait_for(lambda: [links(index) for index in range(3)] == [[int(index != leader)] * 2 for index in range(3)], 'one line to the leader at each copy')
+
+
 if __name__ == '__main__':
     suite.main()
