@@ -118,6 +118,10 @@ static const struct label_family partition_families[] = {
      "Number of the present leadership of the shard, as far as this copy has heard.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_COPY_LEADS, "scree_backend_copy_leads_total",
      "Times that this copy has begun to serve its shard.", 0, 0, 0},
+    {LABEL_COUNTER, PARTITION_COPY_CHANGES, "scree_backend_copy_leader_changes_total",
+     "Times that a copy of the shard has become its leader, as far as this copy has heard, since "
+     "it first heard of one.",
+     0, 0, 0},
     {LABEL_GAUGE, PARTITION_BACKUP_SUCCESS_MS,
      "scree_backend_backup_last_success_timestamp_seconds",
      "When the last good backup of the partition ended, Unix time; 0: there was none.", 1e3, 0, 0},

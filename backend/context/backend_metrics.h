@@ -61,6 +61,7 @@ enum partition_word {
     PARTITION_COPIES_SPARE, /* connected copies that may be lost: then the shard still serves */
     PARTITION_COPY_TERM,
     PARTITION_COPY_LEADS,      /* times that it began to serve */
+    PARTITION_COPY_CHANGES,    /* times that it has heard of a new leader */
     PARTITION_ARCHIVE_MS,      /* up to this time the archive has all batches; wall clock */
     PARTITION_ARCHIVE_STOPPED, /* it cannot be written */
     PARTITION_ARCHIVE_BYTES,

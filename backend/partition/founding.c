@@ -487,6 +487,11 @@ void founding_count_lead(const struct partition *partition)
     cell_add(partition->metrics.cell, PARTITION_COPY_LEADS, 1);
 }
 
+void founding_count_change(const struct partition *partition)
+{
+    cell_add(partition->metrics.cell, PARTITION_COPY_CHANGES, 1);
+}
+
 void founding_tick(struct partition *partition)
 {
     struct founding *founding = partition->copies.founding;

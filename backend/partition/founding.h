@@ -49,6 +49,8 @@ void founding_free(struct partition *partition);
 void founding_configure(struct partition *partition);
 /* A metric: this copy begins to serve. */
 void founding_count_lead(const struct partition *partition);
+/* For the metrics: the shard has a new leader. */
+void founding_count_change(const struct partition *partition);
 /* To be called 10 times a second, while no command runs: founds the group when it may, and writes proposed members. */
 void founding_tick(struct partition *partition);
 /* The members that the batch with this ticket, which is committed, has written; NULL: none. Valid until the next founding_tick. */

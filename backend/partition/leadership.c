@@ -37,6 +37,7 @@ struct leadership {
     struct timer *lease; /* runs while the lease is over */
     bool is_waiting;     /* it does */
     struct leader_return returning;
+    uint64_t counted_term; /* the newest of which it has heard the leader; 0: none */
 };
 
 void leadership_end_process(const struct partition *partition, const char *why)
@@ -288,6 +289,18 @@ static void lose_leadership(struct partition *partition, enum replica_phase phas
     wait_from_now(partition);
 }
 
+/* Also when the leader is elected again: clients have waited. */
+static void count_new_leader(const struct partition *partition, struct leadership *leadership,
+                             const struct replica_role *role)
+{
+    bool is_led = role->leader || role->phase == REPLICA_PHASE_SERVING;
+    if (!is_led || role->term <= leadership->counted_term)
+        return;
+    if (leadership->counted_term)
+        founding_count_change(partition);
+    leadership->counted_term = role->term;
+}
+
 void leadership_role(void *owner, const struct replica_role *role)
 {
     struct partition *partition = owner;
@@ -299,6 +312,7 @@ void leadership_role(void *owner, const struct replica_role *role)
     if (!partition->copies.is_closed &&
         (role->phase != REPLICA_PHASE_SERVING || role->term != partition->copies.term))
         lose_leadership(partition, role->phase);
+    count_new_leader(partition, leadership, role);
     leadership->role = *role;
     leadership->must_take_over = is_written_here;
     partition->copies.is_in_group = is_copying(role->phase) || role->phase == REPLICA_PHASE_SERVING;

@@ -94,16 +94,17 @@ def _(run):
 
 def figures(members, index):
     text = members.backends[index].http('/metrics')[1]
-    return tuple(int(metric(text, 'scree_backend_cop' + name)) for name in ('ies', 'ies_spare', 'y_leads_total'))
+    return tuple(int(metric(text, 'scree_backend_cop' + name)) for name in ('ies', 'ies_spare', 'y_leads_total', 'y_leader_changes_total'))
 
 
-@suite.case('metrics say how many copies may be lost until no copy can serve, and how often a copy has begun to serve')
+@suite.case('metrics say how many copies may be lost until no copy can serve, how often a copy has begun to serve, and its shard has changed its leader')
 def _(run):
     with Members(backend_options=UNHURRIED) as members:
         leader = members.wait_leader()
+        first, second = members.order[1:]
         wait_for(lambda: figures(members, leader)[:2] == (3, 1), 'one of three copies to be spare')
         leads = figures(members, leader)[2]
-        first, second = members.order[1:]
+        before = [figures(members, index)[3] for index in (leader, first)]
         members.backends[second].kill9()
         wait_for(lambda: figures(members, leader)[:2] == (3, 0), 'no copy to be spare')
         members.backends[second].start()
@@ -111,6 +112,7 @@ def _(run):
         for index in (first, leader):
             hand_over(members, index)
         check_equal(figures(members, leader)[2], leads + 1)
+        wait_for(lambda: [figures(members, index)[3] for index in (leader, first)] == [count + 2 for count in before], 'each copy to count both changes')
         wait_for(lambda: figures(members, first)[1] == 0, 'a copy that follows to say nothing of others')
 
 
