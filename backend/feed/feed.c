@@ -65,6 +65,7 @@ struct feed {
     struct storage *storage;
     struct feed_cursor cursors[CURSORS];
     uint64_t uses;
+    struct feed_events *events;
 };
 
 /* ---- on the feed's thread ---- */
@@ -355,6 +356,7 @@ struct feed *feed_new(struct partition *partition)
     CHECK(feed);
     feed->partition = partition;
     feed->storage = partition->storage;
+    feed->events = feed_events_new();
     list_init(&feed->requests);
     return feed;
 }
@@ -372,6 +374,7 @@ void feed_free(struct feed *feed)
     }
     for (int i = 0; i < CURSORS; i++)
         close_cursor(&feed->cursors[i]);
+    feed_events_free(feed->events);
     free(feed);
 }
 
@@ -409,6 +412,7 @@ struct feed_request *feed_begin(struct feed *feed, uint64_t session, uint64_t ar
     request->page.count_max = wish->count;
     request->page.bytes_max = wish->bytes;
     request->page.past_us = wish->past_us;
+    request->page.memory = feed->events;
     request->passed = passed_time_now(feed->partition);
     out_init(&request->page.events);
     list_init(&request->waits);

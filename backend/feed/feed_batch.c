@@ -22,67 +22,139 @@ static const char *const event_names[] = {
 /* Borrowed from the record. */
 struct event {
     enum event_kind kind;
-    struct bytes space; /* storage namespace; SWAPDB, FUNCTION: namespace */
     uint16_t first_slot, last_slot;
-    struct bytes key; /* of a library: its name */
+    uint32_t hash;      /* of a key; set if there is an index */
+    struct bytes space; /* storage namespace; SWAPDB, FUNCTION: namespace */
+    struct bytes key;   /* of a library: its name */
 };
 
-/* The events of a batch, each key once. */
-struct event_list {
+/* The events of a batch. A batch has a metadata row once, so only rows of collections need the index, by which a key gets one event. (A row
+ * that was written, rolled back and written again may be there twice, and has two events then.) The memory serves for many batches. */
+struct feed_events {
     struct event *items;
     uint32_t count, cap;
     uint32_t *index; /* of events by key: 1 + their place, 0: free */
-    uint32_t index_cap;
+    uint32_t index_cap, index_room;
+    bool is_indexed;
     bool takes_slots; /* the batch may make slots of other shards this shard's */
 };
+
+enum { EVENTS_MIN = 64, EVENTS_KEPT = 65536 /* memory for more is freed after the batch */ };
+
+struct feed_events *feed_events_new(void)
+{
+    struct feed_events *events = calloc(1, sizeof *events);
+    CHECK(events);
+    return events;
+}
+
+static void clear_events(struct feed_events *list)
+{
+    free(list->items);
+    free(list->index);
+    *list = (struct feed_events){0};
+}
+
+void feed_events_free(struct feed_events *events)
+{
+    if (events)
+        clear_events(events);
+    free(events);
+}
+
+static void begin_events(struct feed_events *list)
+{
+    if (list->cap > EVENTS_KEPT)
+        clear_events(list);
+    list->count = 0;
+    list->is_indexed = false;
+    list->takes_slots = false;
+}
 
 /* ---- collecting ---- */
 
 static bool is_same_event(const struct event *a, const struct event *b)
 {
     bool is_key = a->kind <= EVENT_DEL;
-    return is_key == (b->kind <= EVENT_DEL) && (is_key || a->kind == b->kind) &&
-           a->first_slot == b->first_slot && a->last_slot == b->last_slot &&
-           bytes_equal(a->key, b->key) && bytes_equal(a->space, b->space);
+    return a->hash == b->hash && is_key == (b->kind <= EVENT_DEL) &&
+           (is_key || a->kind == b->kind) && a->first_slot == b->first_slot &&
+           a->last_slot == b->last_slot && bytes_equal(a->key, b->key) &&
+           bytes_equal(a->space, b->space);
+}
+
+static uint32_t hash_event(const struct event *event)
+{
+    return (uint32_t)(hash_bytes(event->key) ^ (event->space.len ? hash_bytes(event->space) : 0));
 }
 
 /* The place in the index of an event for the same key, or a free one. */
-static uint32_t *find_event(const struct event_list *list, const struct event *event)
+static uint32_t *find_event(const struct feed_events *list, const struct event *event)
 {
     uint32_t mask = list->index_cap - 1;
-    uint32_t at = (uint32_t)(hash_bytes(event->key) ^ hash_bytes(event->space)) & mask;
+    uint32_t at = event->hash & mask;
     while (list->index[at] && !is_same_event(&list->items[list->index[at] - 1], event))
         at = (at + 1) & mask;
     return &list->index[at];
 }
 
-static void grow_events(struct event_list *list)
+/* Makes the index anew, of all events, with room for as many again. */
+static void build_index(struct feed_events *list)
 {
-    list->cap = list->cap ? list->cap * 2 : 16;
-    list->items = realloc(list->items, list->cap * sizeof *list->items);
-    free(list->index);
-    list->index_cap = list->cap * 2;
-    list->index = calloc(list->index_cap, sizeof *list->index);
-    CHECK(list->items && list->index);
-    for (uint32_t i = 0; i < list->count; i++)
-        *find_event(list, &list->items[i]) = i + 1;
+    uint32_t cap = EVENTS_MIN;
+    while (cap < 4 * list->count)
+        cap *= 2;
+    if (cap > list->index_room) {
+        free(list->index);
+        list->index = malloc(cap * sizeof *list->index);
+        list->index_room = cap;
+        CHECK(list->index);
+    }
+    list->index_cap = cap;
+    memset(list->index, 0, cap * sizeof *list->index);
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (!list->is_indexed)
+            list->items[i].hash = hash_event(&list->items[i]);
+        uint32_t *place = find_event(list, &list->items[i]);
+        if (!*place)
+            *place = i + 1;
+    }
+    list->is_indexed = true;
+}
+
+static void append_event(struct feed_events *list, const struct event *event)
+{
+    if (list->count == list->cap) {
+        list->cap = list->cap ? list->cap * 2 : EVENTS_MIN;
+        list->items = realloc(list->items, list->cap * sizeof *list->items);
+        CHECK(list->items);
+    }
+    list->items[list->count++] = *event;
 }
 
 /* Adds the event, unless there is one for its key. Only a metadata row says that a key is deleted. */
-static void add_event(struct event_list *list, const struct event *event, bool is_metadata)
+static void add_indexed(struct feed_events *list, struct event *event, bool is_metadata)
 {
-    if (list->count == list->cap)
-        grow_events(list);
+    if (!list->is_indexed || list->count >= list->index_cap / 2)
+        build_index(list);
+    event->hash = hash_event(event);
     uint32_t *place = find_event(list, event);
     if (!*place) {
-        list->items[list->count] = *event;
-        *place = ++list->count;
+        append_event(list, event);
+        *place = list->count;
     } else if (is_metadata) {
         list->items[*place - 1].kind = event->kind;
     }
 }
 
-static void add_key_event(struct event_list *list, const struct effect *effect)
+static void add_event(struct feed_events *list, struct event *event, bool is_metadata)
+{
+    if (is_metadata && !list->is_indexed)
+        append_event(list, event);
+    else
+        add_indexed(list, event, is_metadata);
+}
+
+static void add_key_event(struct feed_events *list, const struct effect *effect)
 {
     struct event event = {.kind = EVENT_CHANGED};
     struct bytes sub;
@@ -99,20 +171,20 @@ static void add_key_event(struct event_list *list, const struct effect *effect)
         add_event(list, &event, is_metadata);
 }
 
-static void add_flush(struct event_list *list, const struct effect *effect)
+static void add_flush(struct feed_events *list, const struct effect *effect)
 {
     const struct effect_place *place = &effect->place;
-    const struct event event = {.kind = EVENT_FLUSH,
-                                .space = place->space,
-                                .first_slot = place->first_slot,
-                                .last_slot = place->last_slot,
-                                .key = BYTES("")};
+    struct event event = {.kind = EVENT_FLUSH,
+                          .space = place->space,
+                          .first_slot = place->first_slot,
+                          .last_slot = place->last_slot,
+                          .key = BYTES("")};
     if (!place->is_any_space && place->first_slot != EFFECT_NO_SLOT)
         add_event(list, &event, true);
 }
 
 /* The row or range of a function library: 'f' name, or 'F' length namespace name (encoding.h). */
-static void add_library(struct event_list *list, struct bytes row)
+static void add_library(struct feed_events *list, struct bytes row)
 {
     struct event event = {.kind = EVENT_FUNCTION, .space = BYTES("")};
     size_t at = 1;
@@ -141,7 +213,7 @@ static bool has_taken_slots(const struct effect *effect)
     return false;
 }
 
-static void add_system_event(struct event_list *list, const struct effect *effect)
+static void add_system_event(struct feed_events *list, const struct effect *effect)
 {
     struct event event = {.kind = EVENT_SWAPDB, .key = BYTES("")};
     if (is_function_key(effect->key))
@@ -153,7 +225,7 @@ static void add_system_event(struct event_list *list, const struct effect *effec
 }
 
 /* Rows of other column families follow from these. */
-static void collect_effect(struct event_list *list, const struct effect *effect)
+static void collect_effect(struct feed_events *list, const struct effect *effect)
 {
     if (effect->is_internal)
         return;
@@ -179,7 +251,7 @@ static void collect_effect(struct event_list *list, const struct effect *effect)
 
 /* False: the batch cannot be read. */
 static bool collect_events(struct bytes record, struct effects_header *header,
-                           struct event_list *list)
+                           struct feed_events *list)
 {
     struct effects_reader reader;
     struct effect effect;
@@ -250,7 +322,7 @@ static bool page_is_full(const struct feed_page *page)
 }
 
 /* Adds the events from *number on. False: the page was full before the last of them. */
-static bool pass_events(const struct event_list *list, uint64_t log_id, uint64_t index,
+static bool pass_events(const struct feed_events *list, uint64_t log_id, uint64_t index,
                         const struct feed_filter *filter, uint64_t *number, struct feed_page *page)
 {
     char id[64];
@@ -271,7 +343,7 @@ static bool pass_events(const struct event_list *list, uint64_t log_id, uint64_t
 }
 
 /* Must the logs of other shards be read before this batch? */
-static bool is_early(const struct feed_page *page, const struct event_list *list)
+static bool is_early(const struct feed_page *page, const struct feed_events *list)
 {
     return list->takes_slots && page->past_us != FEED_PAST_ALL && page->time_us > page->past_us + 1;
 }
@@ -280,17 +352,14 @@ enum feed_read feed_batch_read(struct bytes record, uint64_t log_id,
                                const struct feed_filter *filter, uint64_t *number,
                                struct feed_page *page)
 {
-    struct event_list list = {0};
+    struct feed_events *list = page->memory;
     struct effects_header header;
-    enum feed_read result = FEED_UNREADABLE;
-    if (collect_events(record, &header, &list)) {
-        page->time_us = header.hybrid;
-        page->origin_ms = header.origin_ms;
-        result = is_early(page, &list)                                            ? FEED_EARLY
-                 : pass_events(&list, log_id, header.index, filter, number, page) ? FEED_WHOLE
-                                                                                  : FEED_FULL;
-    }
-    free(list.items);
-    free(list.index);
-    return result;
+    begin_events(list);
+    if (!collect_events(record, &header, list))
+        return FEED_UNREADABLE;
+    page->time_us = header.hybrid;
+    page->origin_ms = header.origin_ms;
+    if (is_early(page, list))
+        return FEED_EARLY;
+    return pass_events(list, log_id, header.index, filter, number, page) ? FEED_WHOLE : FEED_FULL;
 }

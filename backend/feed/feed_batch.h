@@ -3,7 +3,7 @@
  *
  *   effects of a batch                       events, RESP arrays
  *   put      metadata row of k          ──►  [id, 0, "changed", "k"]
- *   put, put rows of hash h             ──►  [id, 0, "changed", "h"]            one event for each key
+ *   put, put rows of hash h             ──►  [id, 0, "changed", "h"]            one event for a key
  *   delete   metadata row of m          ──►  [id, 0, "del", "m"]
  *   range    metadata rows of slots     ──►  [id, 0, "flush", "", "0-16383"]
  *   put      map of databases           ──►  [id, -1, "swapdb", ""]
@@ -35,8 +35,14 @@ struct feed_filter {
 /* Any batch may be in the page, also one that takes slots over (feed_page.past_us). */
 #define FEED_PAST_ALL UINT64_MAX
 
+/* Memory for the events of one batch after the other. */
+struct feed_events;
+struct feed_events *feed_events_new(void);
+void feed_events_free(struct feed_events *events); /* NULL is allowed */
+
 /* Events of one reply. */
 struct feed_page {
+    struct feed_events *memory;
     struct out events;
     uint32_t count;
     uint32_t count_max;

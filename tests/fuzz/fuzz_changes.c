@@ -86,7 +86,10 @@ static void check_options(struct bytes input)
 static void check_record(struct bytes record)
 {
     static struct feed_filter filter = {.database = -1};
-    struct feed_page page = {.count_max = UINT32_MAX, .bytes_max = SIZE_MAX};
+    struct feed_page page = {.count_max = UINT32_MAX,
+                             .bytes_max = SIZE_MAX,
+                             .past_us = FEED_PAST_ALL,
+                             .memory = feed_events_new()};
     uint64_t number = 0;
     uint32_t left;
     out_init(&page.events);
@@ -100,6 +103,7 @@ static void check_record(struct bytes record)
         CHECK(page.count == 1 && read == (left > 1 ? FEED_FULL : FEED_WHOLE));
     }
     out_clear(&page.events);
+    feed_events_free(page.memory);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

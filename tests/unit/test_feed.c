@@ -26,13 +26,17 @@ static void setup(void)
     filter = (struct feed_filter){.database = -1};
     for (uint8_t i = 0; i < DATABASES_MAX; i++)
         filter.databases[i] = i;
-    page = (struct feed_page){.count_max = 100, .bytes_max = 1 << 20, .past_us = FEED_PAST_ALL};
+    page = (struct feed_page){.count_max = 100,
+                              .bytes_max = 1 << 20,
+                              .past_us = FEED_PAST_ALL,
+                              .memory = feed_events_new()};
     out_init(&page.events);
 }
 
 static void teardown(void)
 {
     out_clear(&page.events);
+    feed_events_free(page.memory);
     effects_free(effects);
     arena_fini(&arena);
 }
@@ -83,6 +87,25 @@ START_TEST(a_key_has_one_event_however_many_rows_change)
     put_key("", "h");
     check_events("*4  $20  00000000000000ab.7.0  :0  $7  changed  $1  h  "
                  "*4  $20  00000000000000ab.7.1  :0  $7  changed  $1  g  ");
+}
+END_TEST
+
+START_TEST(a_batch_of_collections_after_one_of_strings_has_an_event_each)
+{
+    for (int round = 0; round < 2; round++) { /* the second one uses the memory of the first */
+        effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH, .index = 7});
+        put_key("", "a");
+        put_key("", "h");
+        check_events("*4  $20  00000000000000ab.7.0  :0  $7  changed  $1  a  "
+                     "*4  $20  00000000000000ab.7.1  :0  $7  changed  $1  h  ");
+        put_row("h", "x"); /* of a key that the batch has */
+        put_row("g", "x");
+        put_key("", "g");
+        effects_delete(effects, CF_METADATA, encode_metadata_key(&arena, BYTES(""), 7, BYTES("a")));
+        check_events("*4  $20  00000000000000ab.7.0  :0  $3  del  $1  a  "
+                     "*4  $20  00000000000000ab.7.1  :0  $7  changed  $1  h  "
+                     "*4  $20  00000000000000ab.7.2  :0  $7  changed  $1  g  ");
+    }
 }
 END_TEST
 
@@ -398,6 +421,7 @@ int main(void)
     TCase *feed = tcase_create("feed");
     tcase_add_checked_fixture(feed, setup, teardown);
     tcase_add_test(feed, a_key_has_one_event_however_many_rows_change);
+    tcase_add_test(feed, a_batch_of_collections_after_one_of_strings_has_an_event_each);
     tcase_add_test(feed, only_the_metadata_row_says_that_a_key_is_gone);
     tcase_add_test(feed, a_deleted_range_of_slots_is_a_flush);
     tcase_add_test(feed, a_deleted_range_of_a_collection_is_a_change);
