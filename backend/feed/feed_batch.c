@@ -4,6 +4,7 @@
 #include "backend/format/slot_record.h"
 #include "shared/check.h"
 #include "shared/glob.h"
+#include "shared/number.h"
 #include "shared/reply.h"
 #include "shared/table.h"
 
@@ -301,19 +302,40 @@ static bool passes_filter(const struct feed_filter *filter, const struct event *
            glob_match(filter->pattern, event->key);
 }
 
-static void write_event(const struct event *event, int database, const char *id, struct out *out)
+/* The ids of a batch's events. */
+struct event_id {
+    uint64_t log_id, index;
+    char text[64];
+    size_t base; /* bytes before the number of the event; 0: not written yet */
+};
+
+static struct bytes id_of(struct event_id *id, uint64_t number)
+{
+    if (!id->base)
+        id->base = (size_t)snprintf(id->text, sizeof id->text, "%016" PRIx64 ".%" PRIu64 ".",
+                                    id->log_id, id->index);
+    size_t len = number_format_int64(id->text + id->base, (int64_t)number);
+    return (struct bytes){id->text, id->base + len};
+}
+
+static void write_event_slots(const struct event *event, struct reply *reply)
+{
+    char slots[16];
+    (void)snprintf(slots, sizeof slots, "%u-%u", event->first_slot, event->last_slot);
+    reply_bulk_text(reply, slots);
+}
+
+static void write_event(const struct event *event, int database, struct bytes id, struct out *out)
 {
     struct reply reply = {.out = out, .resp = 2};
-    char slots[16];
     bool has_slots = event->kind == EVENT_FLUSH;
     reply_array(&reply, has_slots ? 5 : 4);
-    reply_bulk_text(&reply, id);
+    reply_bulk(&reply, id);
     reply_int(&reply, database);
     reply_bulk_text(&reply, event_names[event->kind]);
     reply_bulk(&reply, event->key);
-    (void)snprintf(slots, sizeof slots, "%u-%u", event->first_slot, event->last_slot);
     if (has_slots)
-        reply_bulk_text(&reply, slots);
+        write_event_slots(event, &reply);
 }
 
 static bool page_is_full(const struct feed_page *page)
@@ -325,7 +347,7 @@ static bool page_is_full(const struct feed_page *page)
 static bool pass_events(const struct feed_events *list, uint64_t log_id, uint64_t index,
                         const struct feed_filter *filter, uint64_t *number, struct feed_page *page)
 {
-    char id[64];
+    struct event_id id = {.log_id = log_id, .index = index};
     int database;
     for (; *number < list->count; ++*number) {
         const struct event *event = &list->items[*number];
@@ -333,9 +355,7 @@ static bool pass_events(const struct feed_events *list, uint64_t log_id, uint64_
             continue;
         if (page_is_full(page))
             return false;
-        (void)snprintf(id, sizeof id, "%016" PRIx64 ".%" PRIu64 ".%" PRIu64, log_id, index,
-                       *number);
-        write_event(event, database, id, &page->events);
+        write_event(event, database, id_of(&id, *number), &page->events);
         page->count++;
     }
     *number = 0;
