@@ -10,7 +10,7 @@
 
 #include "backend/copy/commands.h"
 #include "backend/copy/copy.h"
-#include "backend/copy/copy_reply.h"
+#include "backend/copy/value_reader.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

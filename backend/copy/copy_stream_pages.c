@@ -7,7 +7,7 @@
  */
 #include "backend/copy/copy.h"
 #include "backend/copy/copy_pages.h"
-#include "backend/copy/copy_reply.h"
+#include "backend/copy/value_reader.h"
 #include "backend/format/stream_id.h"
 #include "shared/number.h"
 

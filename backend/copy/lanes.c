@@ -243,7 +243,7 @@ static void lane_connect(struct lanes *lanes, struct lane *lane, struct loop *lo
         stream_secure(lane->stream, lanes->tls, to->address);
 }
 
-static struct tls_context *new_tls(const struct copy_options *options, char error[LANES_ERROR_MAX])
+struct tls_context *lanes_new_tls(const struct copy_options *options, char error[LANES_ERROR_MAX])
 {
     struct tls_options tls = {
         .is_client = true,
@@ -270,7 +270,7 @@ struct lanes *lanes_new(struct loop *loop, const struct copy_options *options,
     lanes->events = events;
     lanes->owner = owner;
     lanes->count = options->lanes;
-    if (options->to.is_secure && !(lanes->tls = new_tls(options, error))) {
+    if (options->to.is_secure && !(lanes->tls = lanes_new_tls(options, error))) {
         free(lanes);
         return NULL;
     }

@@ -36,6 +36,10 @@ enum request_kind {
     REQUEST_DUMP,     /* of a key that is compared; REQUEST_TIME follows */
     REQUEST_TIME,     /* PEXPIRETIME */
     REQUEST_PAGE,     /* of a long key that is compared */
+    REQUEST_QUEUED,   /* of a live copy: in MULTI */
+    REQUEST_EXEC,     /* its EXEC */
+    REQUEST_STEP,     /* a command whose reply matters only if it is an error */
+    REQUEST_CALL,     /* a command whose reply is awaited */
     REQUEST_ASK, /* after an error: does the target answer for this key at all? (copy_errors.c) */
 };
 
@@ -58,6 +62,7 @@ struct request {
 
 struct lane;
 struct lanes;
+struct tls_context;
 
 struct lanes_events {
     /* All lanes are connected and logged in. */
@@ -74,6 +79,8 @@ struct lanes_events {
 struct lanes *lanes_new(struct loop *loop, const struct copy_options *options,
                         const struct lanes_events *events, void *owner,
                         char error[LANES_ERROR_MAX]);
+/* For a connection with the TLS files of the options. */
+struct tls_context *lanes_new_tls(const struct copy_options *options, char error[LANES_ERROR_MAX]);
 void lanes_free(struct lanes *lanes);
 struct lane *lane_of(struct lanes *lanes, struct bytes key);
 bool lane_is_full(const struct lane *lane);

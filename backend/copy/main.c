@@ -2,6 +2,7 @@
  * main.c - scree-copy: moves data into Scree. It has nothing of the servers but their formats and connections.
  */
 #include "backend/copy/copy.h"
+#include "backend/copy/live.h"
 #include "shared/log.h"
 
 #include <signal.h>
@@ -18,5 +19,5 @@ int main(int argc, char **argv)
         return parsed == OPTIONS_DONE ? EXIT_DONE : EXIT_ARGUMENTS;
     (void)signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_ERROR);
-    return (int)copy_run(&options);
+    return (int)(options.file ? copy_run(&options) : live_run(&options));
 }

@@ -13,15 +13,20 @@
 static const char HELP[] =
     "usage: scree-copy [run|check|verify] --from rdb:FILE --to scree://[USER@]HOST:PORT[/DB] "
     "[options]\n"
+    "       scree-copy --from redis://[USER@]HOST:PORT --to scree://[USER@]HOST:PORT --spool DIR "
+    "[options]\n"
     "\n"
     "Copies an RDB file of Redis 6 to 8.2 or Valkey 7 to 9 into Scree: all types, functions, times "
     "to live.\n"
+    "Or copies a running server as its replica, and then every change, until it is stopped.\n"
     "\n"
     "  run       checks the file and the target, then copies (without a word: run)\n"
     "  check     says everything that is wrong, and copies nothing\n"
     "  verify    compares every key of the file with the target, and copies nothing\n"
     "\n"
-    "  --from SOURCE       rdb:FILE, or rdb:- for standard input\n"
+    "  --from SOURCE       rdb:FILE, or rdb:- for standard input; redis://[USER@]HOST:PORT, a "
+    "running server;\n"
+    "                      rediss:// uses TLS. The password is in $FROM_PASSWORD\n"
     "  --to TARGET         scree://[USER@]HOST:PORT[/DB], a proxy or a backend; screes:// uses "
     "TLS; null: only\n"
     "                      reads the file. USER is a namespace or an ACL user; its password is in "
@@ -38,7 +43,13 @@ static const char HELP[] =
     "  --functions WORD    yes: copy libraries of functions (default); no\n"
     "  --lanes COUNT       connections to the target (default 8)\n"
     "  --rate SIZE         at most so many bytes of the file a second, such as 50mb\n"
-    "  --ca-file FILE      authorities for screes:// (default: those of the system)\n"
+    "  --spool DIR         of a running server: a folder with room for its data, and for what it "
+    "sends until\n"
+    "                      the target has it\n"
+    "  --session NAME      name of a live copy; a tool with the same name goes on with it (default "
+    "default)\n"
+    "  --follow WORD       no: end when the target has everything that the source has\n"
+    "  --ca-file FILE      authorities for screes:// and rediss:// (default: those of the system)\n"
     "  --cert-file FILE    own certificate for screes://\n"
     "  --key-file FILE     its key\n"
     "  --dry-run           as check\n"
@@ -52,7 +63,8 @@ static const char HELP[] =
     "--existing keep, long collections that it left incomplete are copied anew.\n"
     "exit: 0 done  1 some keys were refused or differ, and are listed  2 wrong arguments  5 "
     "stopped by a signal\n"
-    "3 the file failed, 4 the target failed: the same command may be run again\n";
+    "3 the source failed, 4 the target failed: the same command may be run again\n"
+    "6 a live copy must begin anew  7 another tool goes on with it\n";
 
 static bool wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static bool wrong(const char *format, ...)
@@ -73,14 +85,6 @@ static bool parse_yes(const char *name, const char *text, bool *value)
     *value = strcmp(text, "yes") == 0;
     return *value || strcmp(text, "no") == 0 ||
            wrong("%s: expected yes or no, not '%s'", name, text);
-}
-
-static bool parse_from(struct copy_options *options, const char *text)
-{
-    if (strncmp(text, "rdb:", 4) != 0 || !text[4])
-        return wrong("--from: expected rdb:FILE or rdb:-, not '%s'", text);
-    options->file = text + 4;
-    return true;
 }
 
 /* Cuts /db off the end of host:port/db. */
@@ -107,6 +111,39 @@ static bool parse_address(struct copy_target *to, const char *text)
         return false;
     (void)snprintf(to->address, sizeof to->address, "%s", rest);
     return address_valid(bytes_of(to->address));
+}
+
+/* redis://[user@]host:port, rediss:// */
+static bool parse_server(struct copy_target *from, const char *text)
+{
+    from->is_secure = strncmp(text, "rediss://", 9) == 0;
+    if (!from->is_secure && strncmp(text, "redis://", 8) != 0)
+        return false;
+    return parse_address(from, text + (from->is_secure ? 9 : 8)) && from->db < 0;
+}
+
+static bool parse_from(struct copy_options *options, const char *text)
+{
+    if (strncmp(text, "rdb:", 4) == 0 && text[4]) {
+        options->file = text + 4;
+        return true;
+    }
+    if (!parse_server(&options->from, text))
+        return wrong("--from: expected rdb:FILE, rdb:- or redis://[USER@]HOST:PORT, not '%s'",
+                     text);
+    return strchr(options->from.user, ':') == NULL ||
+           wrong("--from: a password does not belong into the address: set FROM_PASSWORD");
+}
+
+static bool parse_session(struct copy_options *options, const char *text)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    size_t len = strlen(text);
+    if (len < 1 || len > 64 || strspn(text, letters) != len)
+        return wrong("--session: expected 1 to 64 letters, digits, - or _, not '%s'", text);
+    options->session = text;
+    return true;
 }
 
 static bool parse_to(struct copy_options *options, const char *text)
@@ -168,6 +205,7 @@ static bool parse_existing(struct copy_options *options, const char *text)
     for (unsigned i = 0; i < COUNT_OF(words); i++) {
         if (strcmp(text, words[i]) == 0) {
             options->existing = (enum copy_existing)i;
+            options->has_existing = true;
             return true;
         }
     }
@@ -223,6 +261,14 @@ static bool parse_pair(struct copy_options *options, const char *name, const cha
         return parse_existing(options, value);
     if (strcmp(name, "--functions") == 0)
         return parse_yes(name, value, &options->has_functions);
+    if (strcmp(name, "--follow") == 0)
+        return parse_yes(name, value, &options->follows);
+    if (strcmp(name, "--session") == 0)
+        return parse_session(options, value);
+    if (strcmp(name, "--spool") == 0) {
+        options->spool = value;
+        return true;
+    }
     if (strcmp(name, "--lanes") == 0)
         return parse_lanes(options, value);
     if (strcmp(name, "--rate") == 0)
@@ -260,12 +306,37 @@ static bool parse_all(int argc, char **argv, struct copy_options *options)
     return true;
 }
 
+/* The stream of a live copy has all databases and keys, so nothing can be left out or renamed. */
+static bool has_selection(const struct copy_options *options)
+{
+    return options->dbs.count || options->match.count || options->skip.count ||
+           options->strip.len || options->add.len || options->to.db >= 0;
+}
+
+static bool is_complete_live(const struct copy_options *options)
+{
+    if (options->command != COPY_RUN)
+        return wrong("check and verify need a file: --from rdb:FILE");
+    if (!*options->spool)
+        return wrong("--spool is missing: a folder with room for what the source sends until "
+                     "the target has it");
+    if (options->to.is_null)
+        return wrong("--to null: is for files");
+    if (has_selection(options) || !options->has_functions)
+        return wrong("a live copy has all keys of all databases: without --db, --match, --skip, "
+                     "--strip, --add, --functions no, and without a database in --to");
+    return options->existing != EXISTING_KEEP ||
+           wrong("--existing keep: later changes would go into keys that were kept");
+}
+
 static bool are_complete(const struct copy_options *options)
 {
-    if (!options->file)
+    if (!options->file && !*options->from.address)
         return wrong("--from is missing");
     if (!options->to.is_null && !*options->to.address)
         return wrong("--to is missing");
+    if (!options->file)
+        return is_complete_live(options);
     if (options->to.db >= 0 && options->dbs.count > 0)
         return wrong("--db and a database in --to exclude each other");
     if (options->existing == EXISTING_REFUSE && options->command == COPY_RUN &&
@@ -281,9 +352,16 @@ static bool are_complete(const struct copy_options *options)
 enum options_result options_parse(int argc, char **argv, struct copy_options *options)
 {
     const char *password = getenv("TO_PASSWORD");
-    *options = (struct copy_options){.has_functions = true, .lanes = 8, .tls = {"", "", ""}};
+    const char *from_password = getenv("FROM_PASSWORD");
+    *options = (struct copy_options){.has_functions = true,
+                                     .lanes = 8,
+                                     .tls = {"", "", ""},
+                                     .spool = "",
+                                     .session = "default",
+                                     .follows = true};
     options->to.password = password ? password : "";
-    options->to.db = -1;
+    options->from.password = from_password ? from_password : "";
+    options->to.db = options->from.db = -1;
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         (void)printf("scree-copy %s\n", SCREE_VERSION);
         return OPTIONS_DONE;

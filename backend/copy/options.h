@@ -2,8 +2,9 @@
  * options.h - the arguments of scree-copy.
  *
  *   scree-copy [run|check|verify] --from rdb:FILE --to scree://[user@]host:port[/db] [options]
+ *   scree-copy [run] --from redis://[user@]host:port --to scree://[user@]host:port --spool DIR [options]
  *
- * The user is that of AUTH: an ACL user, or a namespace. Passwords come from the environment (TO_PASSWORD), so that no list of processes
+ * The user is that of AUTH: an ACL user, or a namespace. Passwords come from the environment (FROM_PASSWORD, TO_PASSWORD), so that no list of processes
  * shows them.
  */
 #pragma once
@@ -46,7 +47,11 @@ struct copy_tls {
 
 struct copy_options {
     enum copy_command command;
-    const char *file; /* behind rdb: */
+    const char *file;        /* behind rdb:; NULL: the source is a server */
+    struct copy_target from; /* a server: redis://, rediss:// */
+    const char *spool;       /* of a live copy: a folder */
+    const char *session;     /* its name */
+    bool follows;            /* it goes on until it is stopped */
     struct copy_target to;
     struct copy_dbs dbs;
     struct copy_globs match;
@@ -54,6 +59,7 @@ struct copy_options {
     struct bytes strip; /* a prefix of keys that is removed; keys without it are not copied */
     struct bytes add;   /* a prefix that is put before keys */
     enum copy_existing existing;
+    bool has_existing; /* it was given */
     bool has_functions;
     uint64_t rate_bytes; /* per second; 0: no limit */
     unsigned lanes;

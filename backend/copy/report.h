@@ -21,6 +21,8 @@ enum copy_exit {
     EXIT_SOURCE = 3,
     EXIT_TARGET = 4,
     EXIT_STOPPED = 5,
+    EXIT_HISTORY = 6, /* a live copy must begin anew */
+    EXIT_SESSION = 7, /* another tool has taken over the live copy */
 };
 
 struct copy_report {

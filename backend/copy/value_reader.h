@@ -1,5 +1,5 @@
 /*
- * copy_reply.h - reads a reply of the target value by value.
+ * value_reader.h - reads a reply of the target value by value.
  *
  * A value of another kind than expected reads as empty or 0: then a comparison finds a difference, which is named.
  */

@@ -1,0 +1,333 @@
+#include "backend/copy/live.h"
+
+#include "backend/copy/copy.h"
+#include "backend/copy/value_reader.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/json_writer.h"
+#include "shared/net/loop.h"
+#include "shared/number.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum {
+    PROBED_KEYS = 64,
+    GIVE_UP_MS = 3000,
+    RECEIVE_WAIT_MS = 100,
+    SHOW_MS = 1000,
+    SHOW_QUIET_MS = 10 * 1000
+};
+
+bool live_fail(struct live *live, enum copy_exit code, const char *what, const char *reason)
+{
+    if (live->exit == EXIT_DONE)
+        report_say(&live->report, "scree-copy: %s%s%s", what, *reason ? ": " : "", reason);
+    live->exit = live->exit == EXIT_DONE ? code : live->exit;
+    return false;
+}
+
+void live_progress(struct live *live, const char *verb, uint64_t end)
+{
+    uint64_t now_ms = clock_mono_us() / 1000;
+    uint64_t waited_ms = now_ms - live->shown_ms;
+    bool is_terminal = isatty(STDERR_FILENO);
+    if (live->options->is_quiet || waited_ms < (is_terminal ? SHOW_MS : SHOW_QUIET_MS))
+        return;
+    (void)fprintf(stderr,
+                  "%s%-7s lag %" PRIu64 " bytes  %" PRIu64 " commands/s  refused %" PRIu64 "%s",
+                  is_terminal ? "\r\x1b[K" : "", verb, end - live->row.point.position,
+                  (live->commands - live->shown_commands) * 1000 / waited_ms, live->report.refused,
+                  is_terminal ? "" : "\n");
+    live->report.is_line_open = is_terminal;
+    live->shown_ms = now_ms;
+    live->shown_commands = live->commands;
+}
+
+/* ---- before the copy ---- */
+
+static bool target_failed(struct live *live)
+{
+    return !live->is_stopped && live_fail(live, EXIT_TARGET, live->link.error, "");
+}
+
+/* INFO keyspace has a line for each database with keys. */
+static bool is_target_empty(struct live *live)
+{
+    size_t at = 0;
+    if (live->options->existing == EXISTING_REPLACE && live->options->has_existing)
+        return true;
+    if (!live_call(live, (struct bytes[]){BYTES("INFO"), BYTES("keyspace")}, 2))
+        return target_failed(live);
+    struct bytes text = value_text(live->link.reply, &at);
+    return !memmem(text.data, text.len, "\ndb", 3) ||
+           live_fail(live, EXIT_TARGET, live->options->to.address,
+                     "it has keys. A live copy begins with an empty target; with --existing "
+                     "replace it does not, and keys that the source does not have stay");
+}
+
+/* Can the target execute a transaction with keys of all its shards? Those whose shards are not linked cannot. */
+static bool has_transactions(struct live *live)
+{
+    char key[32];
+    struct bytes words[] = {BYTES("EXISTS"), {key, 0}};
+    bool is_good = live_call(live, (struct bytes[]){BYTES("MULTI")}, 1);
+    for (unsigned i = 0; is_good && i < PROBED_KEYS; i++) {
+        words[1].len = (size_t)snprintf(key, sizeof key, "scree-copy:%u", i);
+        is_good = live_call(live, words, 2);
+    }
+    return (is_good && live_call(live, (struct bytes[]){BYTES("EXEC")}, 1)) || target_failed(live);
+}
+
+/* Waits for the full copy. */
+static bool receive_full_copy(struct live *live)
+{
+    struct source_state state;
+    for (;;) {
+        live_source_state(live->source, &state);
+        if (state.exit != EXIT_DONE)
+            return live_fail(live, state.exit, state.error, "");
+        if (live->is_stopped || state.has_full_copy)
+            break;
+        live_source_wait(live->source, UINT64_MAX, RECEIVE_WAIT_MS);
+        loop_poll(live->link.loop);
+    }
+    memcpy(live->row.point.id, state.id, sizeof state.id);
+    live->row.point.position = state.full_position;
+    return !live->is_stopped;
+}
+
+/* Runs the copy of a file, or its check. */
+static bool copy_full(struct live *live, enum copy_command command)
+{
+    struct copy_options options = *live->options;
+    options.file = live->spool.path;
+    options.command = command;
+    options.existing = EXISTING_REPLACE;
+    enum copy_exit code = copy_run(&options);
+    if (code == EXIT_STOPPED)
+        live->is_stopped = true;
+    else if (code != EXIT_DONE && code != EXIT_REFUSED)
+        live->exit = code;
+    live->report.refused += command == COPY_RUN && code == EXIT_REFUSED;
+    return live->exit == EXIT_DONE && !live->is_stopped;
+}
+
+/* The database that the stream begins with, if the source is a replica itself; otherwise it begins with SELECT. */
+static uint64_t stream_db(const struct live *live)
+{
+    struct rdb_input input;
+    struct rdb_item item;
+    uint64_t db = 0;
+    if (!rdb_input_open(&input, live->spool.path, COPY_PART_MAX))
+        return db;
+    while (rdb_input_next(&input, &item) == INPUT_ITEM && item.kind <= RDB_AUX)
+        if (item.kind == RDB_AUX && bytes_is(item.key, "repl-stream-db"))
+            (void)number_parse_uint64(item.value, &db);
+    rdb_input_close(&input);
+    return db;
+}
+
+static bool start_source(struct live *live, const struct source_point *from)
+{
+    char error[LANES_ERROR_MAX];
+    live->source = live_source_new(live->options, &live->spool, from, error);
+    return live->source || live_fail(live, EXIT_ARGUMENTS, error, "");
+}
+
+/* Writes the row, unless another tool has. */
+static bool take_session(struct live *live, const struct live_row *row)
+{
+    bool taken;
+    if (!live_take_over(live, row, &taken))
+        return target_failed(live);
+    return taken || live_fail(live, EXIT_SESSION, live->options->to.address,
+                              "another scree-copy has just begun with this session");
+}
+
+/* ---- the three ways to begin ---- */
+
+static bool begin_first(struct live *live)
+{
+    struct source_point nothing = {.position = 0};
+    struct live_row row;
+    spool_clear(&live->spool);
+    if (!is_target_empty(live) || !has_transactions(live) || !start_source(live, &nothing) ||
+        !receive_full_copy(live) || !copy_full(live, COPY_CHECK))
+        return false;
+    struct source_point point = live->row.point;
+    if (!live_enter(live, &row))
+        return target_failed(live);
+    if (row.exists)
+        return live_fail(live, EXIT_SESSION, live->options->to.address,
+                         "another scree-copy has begun with this session");
+    row = (struct live_row){.is_load = true, .point = point, .db = stream_db(live)};
+    (void)snprintf(row.spool, sizeof row.spool, "%s", live->spool_id);
+    return take_session(live, &row);
+}
+
+/* The full copy was not complete: it is written again, from the spool. */
+static bool begin_load_again(struct live *live, const struct live_row *row)
+{
+    struct source_point point = row->point;
+    if (strcmp(row->spool, live->spool_id) != 0 || !spool_has_rdb(&live->spool))
+        return live_fail(live, EXIT_HISTORY, live->options->to.address,
+                         "the first copy was not complete, and only the spool that it began with, "
+                         "if its machine was not started again since, can go on. Begin anew: "
+                         "FLUSHALL in the target, then the same command");
+    point.position = spool_end(&live->spool, point.position);
+    return take_session(live, row) && start_source(live, &point);
+}
+
+static bool begin_follow(struct live *live, const struct live_row *row)
+{
+    spool_clear(&live->spool);
+    return take_session(live, row) && start_source(live, &row->point);
+}
+
+static bool begin_live(struct live *live)
+{
+    struct live_row row;
+    if (!live_enter(live, &row))
+        return target_failed(live);
+    if (!row.exists)
+        return begin_first(live);
+    return row.is_load ? begin_load_again(live, &row) : begin_follow(live, &row);
+}
+
+/* Writes the full copy into the target; then the stream follows. */
+static bool load_full_copy(struct live *live)
+{
+    struct live_row row;
+    uint64_t generation = live->row.generation;
+    if (!live->row.is_load)
+        return true;
+    if (!copy_full(live, COPY_RUN))
+        return false;
+    if (!live_enter(live, &row))
+        return target_failed(live);
+    if (!row.exists || row.generation != generation)
+        return live_fail(live, EXIT_SESSION, live->options->to.address,
+                         "another scree-copy goes on with this session");
+    row.is_load = false;
+    if (!take_session(live, &row))
+        return false;
+    (void)unlink(live->spool.path);
+    return true;
+}
+
+/* ---- a run ---- */
+
+static void on_live_signal(void *owner, int signum)
+{
+    struct live *live = owner;
+    (void)signum;
+    live->is_stopped = true;
+    timer_start(live->link.timer, GIVE_UP_MS, 0);
+    loop_stop(live->link.loop);
+}
+
+static void on_given_up(void *owner)
+{
+    struct live *live = owner;
+    live->link.is_given_up = true;
+    loop_stop(live->link.loop);
+}
+
+/* What the row says of the spool: a number in its folder, and the machine's start, because a spool is not synced all the time. */
+static bool find_spool_id(struct live *live)
+{
+    char boot[64] = "";
+    char number[33] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file) {
+        (void)fgets(boot, sizeof boot, file);
+        (void)fclose(file);
+    }
+    boot[strcspn(boot, "\n")] = '\0';
+    if (!spool_number(&live->spool, number))
+        return live_fail(live, EXIT_SOURCE, live->spool.error, "");
+    (void)snprintf(live->spool_id, sizeof live->spool_id, "%s-%s", number, boot);
+    return true;
+}
+
+static void print_live_json(const struct live *live, enum copy_exit code)
+{
+    struct out out;
+    struct json_writer json;
+    out_init(&out);
+    json_writer_init(&json, &out);
+    json_put_object(&json, NULL);
+    json_put_text(&json, "command", "follow");
+    json_put_uint(&json, "exit", code);
+    json_put_uint(&json, "commands", live->commands);
+    json_put_uint(&json, "left_out", live->left_out);
+    json_put_uint(&json, "refused", live->report.refused);
+    json_put_uint(&json, "position", live->row.point.position);
+    json_put_end(&json);
+    json_writer_fini(&json);
+    char *text = malloc(out.bytes + 1);
+    CHECK(text);
+    out_copy(&out, text);
+    (void)printf("%.*s\n", (int)out.bytes, text);
+    free(text);
+    out_clear(&out);
+}
+
+static enum copy_exit end_live(struct live *live)
+{
+    enum copy_exit code = live->exit != EXIT_DONE    ? live->exit
+                          : live->is_stopped         ? EXIT_STOPPED
+                          : live->report.refused > 0 ? EXIT_REFUSED
+                                                     : EXIT_DONE;
+    if (live->is_stopped && live->exit == EXIT_DONE)
+        report_say(&live->report, "scree-copy: stopped; the same command goes on");
+    if (live->options->is_json)
+        print_live_json(live, code);
+    else
+        (void)printf("follow: %" PRIu64 " commands, %" PRIu64 " refused; the target is as the "
+                     "source was at position %" PRIu64 "\n",
+                     live->commands, live->report.refused, live->row.point.position);
+    return code;
+}
+
+static void free_live(struct live *live)
+{
+    if (live->source)
+        live_source_free(live->source);
+    live_disconnect(live);
+    timer_free(live->link.timer);
+    loop_free(live->link.loop);
+    spool_close(&live->spool);
+    batch_free(&live->batch);
+    free(live->read.data);
+    free((char *)live->link.reply.data);
+    free((char *)live->link.exec.data);
+    free(live);
+}
+
+enum copy_exit live_run(const struct copy_options *options)
+{
+    struct live *live = calloc(1, sizeof *live);
+    CHECK(live);
+    live->options = options;
+    live->target = *options;
+    live->target.lanes = 1;
+    live->link.loop = loop_new();
+    report_init(&live->report, options);
+    (void)snprintf(live->row_name, sizeof live->row_name, "scree-copy:live:%s", options->session);
+    live->link.timer = timer_new(live->link.loop, on_given_up, live);
+    loop_on_signal(live->link.loop, SIGINT, on_live_signal, live);
+    loop_on_signal(live->link.loop, SIGTERM, on_live_signal, live);
+    if (!spool_open(&live->spool, options->spool, options->session))
+        (void)live_fail(live, EXIT_SESSION, live->spool.error, "");
+    else if (find_spool_id(live) && begin_live(live) && load_full_copy(live))
+        live_apply(live);
+    enum copy_exit code = end_live(live);
+    free_live(live);
+    return code;
+}

@@ -1,0 +1,106 @@
+/*
+ * live.h - copies a running Redis or Valkey, and every change after it, each exactly once.
+ *
+ *   source ─► thread (live_source.h) ─► spool: full copy ─► copy_run() ─┐
+ *                                       stream ─► batches ─► MULTI … HSET row … EXEC ─► target
+ *
+ * The row, a hash scree-copy:live:SESSION in database 0 of the target, says what the target has. Each batch changes it in the same
+ * transaction as the data, so the target is at any time what the source was at some moment, and a stopped copy goes on behind it.
+ *
+ *   phase       load: the full copy is being written; follow: then the stream is
+ *   id, offset  the source's history, and how far the target has it; db: the database selected there
+ *   generation  of the tool: each start raises it. The row is WATCHed from before the generation is read to EXEC, so of two tools, or
+ *               of a tool and what it sent before it was killed, only the newest can change anything
+ *   spool       of the tool that loads: another one cannot go on with its full copy
+ */
+#pragma once
+
+#include "backend/copy/lanes.h"
+#include "backend/copy/live_batch.h"
+#include "backend/copy/live_source.h"
+
+enum { LIVE_ERROR_MAX = 700, LIVE_ROW_NAME_MAX = 100, LIVE_SPOOL_ID_MAX = 120 };
+
+/* The row. */
+struct live_row {
+    bool exists;
+    bool is_load;
+    struct source_point point;
+    uint64_t db;
+    uint64_t generation;
+    char spool[LIVE_SPOOL_ID_MAX];
+};
+
+struct live {
+    const struct copy_options *options;
+    struct copy_options target; /* options of the connection to the target: one lane */
+    struct spool spool;
+    struct live_source *source;
+    struct live_row row; /* as it is in the target */
+    char row_name[LIVE_ROW_NAME_MAX];
+    char spool_id[LIVE_SPOOL_ID_MAX];
+    struct live_read {
+        char *data;
+        size_t len;
+        size_t room;
+    } read; /* bytes of the stream behind row.point */
+    struct batch batch;
+    struct live_link {
+        struct loop *loop;
+        struct lanes *lanes;
+        bool is_ready;
+        bool is_broken;
+        bool is_given_up;    /* a signal came long ago, and replies have not */
+        struct timer *timer; /* from the signal to then */
+        struct bytes reply;  /* to the last call; owned */
+        size_t queued;       /* replies to commands in MULTI that have come */
+        bool has_refused;    /* of these, some commands that the target does not accept */
+        /* The first of these whose error was ERR, plus one: it may be the target's. */
+        size_t unclear;
+        bool has_failed;   /* a command had another error */
+        struct bytes exec; /* reply to EXEC; owned */
+        char error[LIVE_ERROR_MAX];
+    } link; /* to the target */
+    struct copy_report report;
+    uint64_t commands;
+    uint64_t left_out;
+    uint64_t shown_ms;
+    uint64_t shown_commands;
+    bool is_stopped; /* by a signal */
+    enum copy_exit exit;
+};
+
+enum copy_exit live_run(const struct copy_options *options);
+
+/* ---- inside of live*.c ---- */
+
+/* Ends the run with a sentence; the first call counts. Returns false. */
+bool live_fail(struct live *live, enum copy_exit code, const char *what, const char *reason);
+/* These return false if the connection to the target has failed; link.error says why. */
+bool live_connect(struct live *live);
+void live_disconnect(struct live *live);
+/* Sends a command and waits for its reply, which is in link.reply; an error is a failure. */
+bool live_call(struct live *live, const struct bytes *words, uint32_t count);
+/* Waits until all replies have come. */
+bool live_await(struct live *live);
+/* Reads the row. */
+bool live_read_row(struct live *live, struct live_row *row);
+/* Connects, watches the row and reads it. */
+bool live_enter(struct live *live, struct live_row *row);
+/* Writes the row with the next generation, if it is still as live_enter has read it; else !*taken. */
+bool live_take_over(struct live *live, const struct live_row *row, bool *taken);
+/* Watches the row, asks for its generation, and begins a transaction: each batch is sent when the replies to these have come, so that a
+ * command is never executed outside of a transaction. live_is_open says whether the replies were good. */
+void live_open_transaction(struct live *live);
+bool live_is_open(const struct live *live);
+/* The words HSET row … for the row. */
+enum { ROW_WORDS = 14 };
+struct row_words {
+    struct bytes all[ROW_WORDS];
+    char numbers[3][24];
+};
+void live_row_words(const struct live *live, const struct live_row *row, struct row_words *words);
+/* Shows progress, at most once a second. */
+void live_progress(struct live *live, const char *verb, uint64_t end);
+/* Applies the stream until the run ends. */
+void live_apply(struct live *live);

@@ -1,0 +1,491 @@
+#!/usr/bin/python3
+"""scree-copy from a running redis-server: a full copy, then each change exactly once, whichever process is killed or cut off."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import socketserver
+import subprocess
+import tempfile
+import threading
+import time
+
+from support.certs import Kit
+from support.cluster import Cluster, Oracle, binary, free_ports
+from support.copied import Source, address, copy, fill, fill_groups, value_of
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
+from support.resp import Connection, encode
+
+suite = Suite(__doc__)
+ROW = 'scree-copy:live:default'
+QUICK = ('--repl-diskless-sync-delay', '0')
+SHAPE = {'backends': 2, 'partitions': 1, 'linked': True}
+DBS = ('0', '1', '3')
+
+
+class Tool:
+    """A running scree-copy."""
+
+    def __init__(self, oracle, cluster, spool, *words, **more):
+        self.errors = os.path.join(spool, 'errors.txt')
+        with open(self.errors, 'w', encoding='utf-8') as errors:
+            self.child = subprocess.Popen([binary('scree-copy'), '--quiet', '--from', 'redis://127.0.0.1:%d' % oracle.port, '--to', address(cluster),
+                                           '--spool', spool, *words], stdout=subprocess.DEVNULL, stderr=errors, **more)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def said(self):
+        with open(self.errors, encoding='utf-8') as errors:
+            return errors.read()
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+
+    def ends(self):
+        return self.child.wait(patience())
+
+
+def position(source):
+    """The end of the source's replication stream."""
+    fields = dict(line.split(':', 1) for line in source.call('INFO', 'replication').decode().splitlines() if ':' in line)
+    return int(fields['master_repl_offset'])
+
+
+def reached(target):
+    kind, value = target.call('HMGET', ROW, 'phase', 'offset')
+    return int(value[1][1]) if kind == '*' and value[0][1] == b'follow' else -1
+
+
+def wait_reached(source, cluster, tool=None):
+    """Waits until the target has what the source has now."""
+    end = position(source)
+    with cluster.connect() as target:
+        def is_there():
+            check(tool is None or tool.child.poll() is None, 'the tool ended: %s' % (tool and tool.said()))
+            with contextlib.suppress(ValueError, TypeError):
+                return reached(target) >= end
+            return False
+        wait_for(is_there, 'the target to have everything')
+
+
+def dataset(connection):
+    """Each key of each database, with its value and time to live."""
+    found = {}
+    for db in DBS:
+        connection.call('SELECT', db)
+        for _, key in connection.call('KEYS', '*')[1]:
+            if key != ROW.encode():
+                found[db, key] = value_of(connection, key)
+    connection.call('SELECT', '0')
+    return found
+
+
+def check_same(source, cluster):
+    """Compares key by key; keys that expire at this moment may need a second look."""
+    with cluster.connect() as target:
+        def differences():
+            wanted, got = dataset(source.connection), dataset(target)
+            return {key: (wanted.get(key), got.get(key)) for key in wanted.keys() | got.keys() if wanted.get(key) != got.get(key)}
+        for _ in range(20):
+            different = differences()
+            if not different:
+                break
+            time.sleep(0.1)
+        check(not different, '%d keys differ: %s' % (len(different), str(sorted(different.items())[:3])[:900]))
+        return len(dataset(source.connection))
+
+
+def some_command(rng):
+    """A command of a random kind. None of them depends on whether a key has just expired."""
+    def key(kind):
+        return '%s:%d' % (kind, rng.randrange(40))
+    word = 'w%d' % rng.randrange(30)
+    return rng.choice([
+        ('INCR', key('n')), ('INCRBYFLOAT', key('f'), '0.5'), ('APPEND', key('s'), word), ('SETRANGE', key('s'), str(rng.randrange(50)), word),
+        ('LPUSH', key('l'), word, word + 'b'), ('RPUSH', key('l'), word), ('LPOP', key('l')), ('LREM', key('l'), '1', word), ('LTRIM', key('l'), '0', '60'),
+        ('LMOVE', key('l'), key('l'), 'LEFT', 'RIGHT'), ('SADD', key('set'), word), ('SPOP', key('set')), ('SMOVE', key('set'), key('set'), word),
+        ('SUNIONSTORE', key('set'), key('set'), key('set')), ('HINCRBY', key('h'), word, '3'), ('HDEL', key('h'), word), ('ZINCRBY', key('z'), '1.5', word),
+        ('ZPOPMIN', key('z')), ('ZADD', key('z'), 'GT', str(rng.randrange(99)), word), ('XADD', key('x'), 'MAXLEN', '20', '*', 'f', word),
+        ('SETBIT', key('bits'), str(rng.randrange(20000)), '1'), ('PFADD', key('hll'), word), ('RENAME', key('n'), key('n')), ('COPY', key('z'), key('z'), 'REPLACE'),
+        ('DEL', key('s'), key('l')), ('GETDEL', key('f')), ('SET', key('short'), word, 'PX', str(rng.randrange(20, 200))), ('EXPIRE', key('h'), '1000000'),
+        ('PERSIST', key('h')), ('MSET', key('m'), word, key('m'), word), ('GEOADD', key('geo'), '13.4', '52.5', word)])
+
+
+class Writers:
+    """Threads that change the source until the block ends; `pair:a` and `pair:b` are always changed together."""
+
+    def __init__(self, oracle, count=2):
+        self.oracle, self.stops, self.errors = oracle, False, []
+        self.threads = [threading.Thread(target=self.write, args=(i,)) for i in range(count)]
+
+    def write(self, number):
+        rng = random.Random(number)
+        try:
+            with Connection(self.oracle.address) as connection:
+                while not self.stops:
+                    connection.pipeline([('SELECT', rng.choice(DBS))] + [some_command(rng) for _ in range(20)])
+                    connection.pipeline([('SELECT', '0'), ('MULTI',), ('INCR', 'pair:a'), ('LPUSH', 'log', 'e'), ('INCR', 'pair:b'), ('EXEC',)])
+                    time.sleep(0.002)
+        except OSError as error:
+            self.errors.append(error)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stops = True
+        for thread in self.threads:
+            thread.join()
+
+
+@contextlib.contextmanager
+def setting(oracle_options=QUICK, **shape):
+    """A source, a cluster and a folder for the spool."""
+    with Oracle(options=oracle_options) as oracle, Cluster(**{**SHAPE, **shape}) as cluster, tempfile.TemporaryDirectory(prefix='scree-spool-') as spool:
+        yield oracle, Source(oracle), cluster, spool
+
+
+@suite.case('what the source has and every change after it are in the target, from a diskless snapshot and from one on disk')
+def _(run):
+    for diskless in ('yes', 'no'):
+        with setting((*QUICK, '--repl-diskless-sync', diskless)) as (oracle, source, cluster, spool):
+            fill(source, 'before:', (3, 130))
+            fill_groups(source, 'stream:before:130', 5)
+            source.call('SELECT', '3')
+            source.call('RPUSH', 'long', *(os.urandom(100) for _ in range(15000)))
+            source.call('SELECT', '0')
+            with Tool(oracle, cluster, spool) as tool, Writers(oracle):
+                with cluster.connect() as target:
+                    wait_for(lambda: reached(target) >= 0, 'the full copy')
+                fill(source, 'after:', (3, 130))
+                source.call('SELECT', '1')
+                source.call('SET', 'gone', 'x')
+                source.call('FLUSHDB')
+                source.call('FUNCTION', 'LOAD', "#!lua name=lib\nredis.register_function('f', function() return 'from f' end)")
+                source.call('SELECT', '0')
+                source.call('EVAL', "for i = 1, 100 do redis.call('RPUSH', KEYS[1], i) end", '1', 'by script')
+                source.call('PUBLISH', 'channel', 'message')
+                wait_reached(source, cluster, tool)
+            with Tool(oracle, cluster, spool) as tool:
+                wait_reached(source, cluster, tool)
+                check(check_same(source, cluster) > 100, 'few keys')
+                with cluster.connect() as target:
+                    check_equal(target.call('FCALL', 'f', '0')[1], b'from f')
+                check_equal(source.call('WAIT', '1', '0'), b'1', 'replicas that have acknowledged')
+                tool.child.send_signal(signal.SIGTERM)
+                check_equal((tool.ends(), 'the same command goes on' in tool.said()), (5, True), tool.said())
+            check_equal(sorted(os.listdir(spool))[:1], ['errors.txt'])
+
+
+@suite.case('a tool that is killed again and again under writers goes on, and nothing is executed twice or left out; no MULTI is ever seen half')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), Writers(oracle) as writers:
+        fill(source, 'before:', (3,))
+        halves = []
+
+        def look():
+            with cluster.connect() as target:
+                while not writers.stops:
+                    (_, (a, log, b)) = target.pipeline([('MULTI',), ('GET', 'pair:a'), ('LLEN', 'log'), ('GET', 'pair:b'), ('EXEC',)])[-1]
+                    if reached(target) >= 0 and a[1] is not None and not a[1] == b[1] == log[1]:
+                        halves.append((a, log, b))
+
+        looks = threading.Thread(target=look)
+        looks.start()
+        rng = random.Random(run.seed)
+        for _ in range(sized(8, long=100)):
+            with Tool(oracle, cluster, spool) as tool, cluster.connect() as target:
+                before = reached(target)
+                wait_for(lambda: reached(target) > before or tool.child.poll() is not None, 'the tool to go on')
+                check(tool.child.poll() is None, tool.said())
+                time.sleep(rng.random() * 0.2)
+        writers.__exit__()
+        looks.join()
+        check_equal(halves, [])
+        with Tool(oracle, cluster, spool) as tool:
+            wait_reached(source, cluster, tool)
+            check_same(source, cluster)
+
+
+@suite.case('shards and the proxy that are killed under writers hold the copy up, and nothing is executed twice or left out')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), Tool(oracle, cluster, spool) as tool:
+        with cluster.connect() as target:
+            wait_for(lambda: reached(target) >= 0, 'the full copy')
+        with Writers(oracle):
+            for process in (*cluster.backends, *cluster.proxies) * sized(2, long=20):
+                process.kill9()
+                process.start()
+                time.sleep(0.3)
+        wait_reached(source, cluster, tool)
+        check_same(source, cluster)
+
+
+@suite.case('a connection to the source that is cut again and again is made again, and goes on behind what was received')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), Tool(oracle, cluster, spool) as tool:
+        with cluster.connect() as target:
+            wait_for(lambda: reached(target) >= 0, 'the full copy')
+        with Writers(oracle), Connection(oracle.address) as killer:
+            for _ in range(sized(10, long=100)):
+                wait_for(lambda: killer.call('CLIENT', 'KILL', 'TYPE', 'replica')[1] == b'1', 'the tool to connect')
+        wait_reached(source, cluster, tool)
+        check_same(source, cluster)
+        check(b'sync_full:1\r\n' in source.call('INFO', 'stats'), 'there was another full copy')
+
+
+@suite.case('a replica of the source that becomes its master goes on with the copy')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), Oracle(options=QUICK) as replica:
+        fill(source, 'before:', (3,))
+        promoted = Source(replica)
+        promoted.call('REPLICAOF', '127.0.0.1', str(oracle.port))
+        wait_for(lambda: b'master_link_status:up' in promoted.call('INFO', 'replication'), 'the replica')
+        with Tool(oracle, cluster, spool) as tool:
+            source.call('SELECT', '3')
+            source.call('SET', 'k', 'of the old master')
+            source.call('SELECT', '0')
+            wait_reached(source, cluster, tool)
+        end = position(source)
+        wait_for(lambda: position(promoted) >= end, 'the replica to have everything')
+        oracle.kill9()
+        promoted.call('REPLICAOF', 'NO', 'ONE')
+        promoted.call('INCR', 'n')
+        with Tool(replica, cluster, spool) as tool:
+            wait_reached(promoted, cluster, tool)
+            promoted.call('INCR', 'n')
+            wait_reached(promoted, cluster, tool)
+            check_same(promoted, cluster)
+            check(b'sync_full:0\r\n' in promoted.call('INFO', 'stats'), 'there was another full copy')
+        oracle.start()
+
+
+@suite.case('a source whose history is another one, and SWAPDB, end the copy with exit 6')
+def _(run):
+    with setting() as (oracle, source, cluster, spool):
+        with Tool(oracle, cluster, spool) as tool:
+            source.call('SET', 'k', 'v')
+            wait_reached(source, cluster, tool)
+            oracle.kill9()
+            oracle.start()
+            check_equal((tool.ends(), 'must begin anew' in tool.said()), (6, True), tool.said())
+        source = Source(oracle)
+        with cluster.connect() as target:
+            target.call('FLUSHALL')
+            with Tool(oracle, cluster, spool) as tool:
+                wait_for(lambda: reached(target) >= 0, 'the full copy')
+                source.call('SET', 'before', 'v')
+                source.call('SWAPDB', '0', '1')
+                check_equal((tool.ends(), 'SWAPDB' in tool.said(), target.call('GET', 'before')[1]), (6, True, b'v'), tool.said())
+
+
+@suite.case('of two tools the newer one goes on with a session, and the older one ends with exit 7; one spool has one tool')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), tempfile.TemporaryDirectory() as other, Writers(oracle) as writers:
+        with Tool(oracle, cluster, spool) as tool, cluster.connect() as target:
+            wait_for(lambda: reached(target) >= 0, 'the full copy')
+            done = copy('--from', 'redis://127.0.0.1:%d' % oracle.port, '--spool', spool, cluster=cluster)
+            check_equal((done.returncode, 'another scree-copy uses the spool' in done.stderr), (7, True), done.stderr)
+            tool.child.send_signal(signal.SIGSTOP)  # it sleeps with a transaction that it has begun
+            with Tool(oracle, cluster, other) as newer:
+                before = reached(target)
+                wait_for(lambda: reached(target) > before, 'the newer tool to go on')
+                tool.child.send_signal(signal.SIGCONT)
+                check_equal((tool.ends(), 'another scree-copy goes on' in tool.said()), (7, True), tool.said())
+                writers.__exit__()
+                wait_reached(source, cluster, newer)
+                check_same(source, cluster)
+
+
+@suite.case('a tool that is killed in the full copy goes on from its spool, and only from this one')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), tempfile.TemporaryDirectory() as other, Writers(oracle) as writers:
+        for at in range(0, 20000, 500):
+            source.connection.pipeline([('SET', 'key:%d' % i, os.urandom(100)) for i in range(at, at + 500)])
+        with cluster.connect() as target:
+            for _ in range(3):
+                with Tool(oracle, cluster, spool, '--rate', '500kb') as tool:
+                    before = int(target.call('DBSIZE')[1])
+                    wait_for(lambda: int(target.call('DBSIZE')[1]) > max(before, 1) or tool.child.poll() is not None, 'the tool to write')
+                    check(tool.child.poll() is None, tool.said())
+            check_equal(reached(target), -1, 'the full copy was complete before the tool was killed')
+        with Tool(oracle, cluster, other) as tool:
+            check_equal((tool.ends(), 'FLUSHALL in the target' in tool.said()), (6, True), tool.said())
+        with Tool(oracle, cluster, spool) as tool:
+            with cluster.connect() as target:
+                wait_for(lambda: reached(target) >= 0, 'the full copy')
+            writers.__exit__()
+            wait_reached(source, cluster, tool)
+            check_same(source, cluster)
+
+
+@suite.case('a command that fails in the target, or that its user may not send, is named, and the others are executed')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), cluster.connect() as target:
+        target.call('ACL', 'SETUSER', 'mover', 'on', '>word', '~*', '&*', '+@all', '-setrange')
+        to = address(cluster).replace('//', '//mover@')
+        words = ('--from', 'redis://127.0.0.1:%d' % oracle.port, '--to', to, '--spool', spool, '--quiet')
+        environment = {**os.environ, 'TO_PASSWORD': 'word'}
+        with subprocess.Popen([binary('scree-copy'), *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) as child:
+            wait_for(lambda: reached(target) >= 0, 'the full copy')
+            target.call('SET', 'list', 'not a list')
+            source.call('SELECT', '3')
+            source.connection.pipeline([('MULTI',), ('SET', 'a', '1'), ('SETRANGE', 'text', '3', 'x'), ('INCR', 'a'), ('EXEC',)])
+            source.call('SELECT', '0')
+            source.connection.pipeline([('INCR', 'n'), ('LPUSH', 'list', 'x'), ('INCR', 'n')])
+            wait_reached(source, cluster)
+            child.send_signal(signal.SIGTERM)
+            said = child.communicate(timeout=patience())[1]
+        check('refused db 3 "text": NOPERM' in said and 'refused db 0 "list": WRONGTYPE' in said and said.count('refused db') == 2, said)
+        check_equal((target.call('GET', 'n')[1], target.call('GET', 'list')[1]), (b'2', b'not a list'))
+        target.call('SELECT', '3')
+        check_equal((target.call('GET', 'a')[1], target.call('EXISTS', 'text')[1]), (b'2', b'0'))
+        done = copy(*words, '--follow', 'no', '--json', env=environment)
+        check_equal((done.returncode, json.loads(done.stdout)['refused']), (0, 0), done.stderr)
+
+
+class PlayedSource:
+    """A source that sends what a test chooses: `header` and the full copy, then `stream`, in pieces of so many bytes."""
+
+    def __init__(self, header, stream, piece=7):
+        played = self
+        self.header, self.stream, self.piece, self.acknowledged, self.asked = header, stream, piece, [], []
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                with contextlib.suppress(OSError, ValueError):
+                    for line in self.rfile:
+                        words = [self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+                        if words[:2] == [b'REPLCONF', b'ACK']:
+                            played.acknowledged.append(int(words[2]))
+                        elif words[0] == b'PSYNC':
+                            played.asked.append(words[1:])
+                            self.send(played.begin(words))
+                        else:
+                            self.send(b'+OK\r\n')
+
+            def send(self, data):
+                for at in range(0, len(data), played.piece):
+                    self.wfile.write(data[at:at + played.piece])
+                    time.sleep(0.0005)
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads, block_on_close = True, False
+
+        self.server = Server(('127.0.0.1', 0), Handler)
+        self.port = self.server.server_address[1]
+
+    def begin(self, words):
+        if words[1] == b'?':
+            return b'\n+FULLRESYNC ' + b'a' * 40 + b' 1000\r\n\n\n' + self.header + self.stream
+        return b'+CONTINUE ' + b'b' * 40 + b'\r\n' + self.stream[int(words[2]) - 1001:]
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+EMPTY = b'REDIS0011\xff' + bytes(8)
+MARK = bytes(range(65, 105))
+HEADERS = {'by length': b'$%d\r\n' % len(EMPTY) + EMPTY, 'up to a mark': b'$EOF:' + MARK + b'\r\n' + EMPTY + MARK}
+
+
+@suite.case('a stream in pieces: SELECT, transactions, PING, GETACK and unknown commands; what the target does not know is named, the rest is executed')
+def _(run):
+    stream = b''.join(encode(words) for words in (
+        ('SELECT', '3'), ('SET', 'a', '1'), ('PING',), ('multi',), ('INCR', 'a'), ('SELECT', '1'), ('NEWCOMMAND', 'b', '2'), ('INCR', 'b'), ('EXEC',),
+        ('REPLCONF', 'GETACK', '*'), ('OTHERCOMMAND', 'c'), ('INCR', 'b'), ('SCRIPT', 'FLUSH'), ('SPUBLISH', 'x', 'y'), ('select', '0'), ('SET', 'd', 'x' * 3000), ('MULTI',), ('SET', 'open', '1')))
+    for header in HEADERS.values():
+        with Cluster(**SHAPE) as cluster, tempfile.TemporaryDirectory() as spool, cluster.connect() as target, PlayedSource(header, stream) as source:
+            with Tool(source, cluster, spool) as tool:
+                whole = len(stream) - len(encode(('MULTI',))) - len(encode(('SET', 'open', '1')))
+                wait_for(lambda: 1000 + whole in source.acknowledged or tool.child.poll() is not None, 'the acknowledgement')
+                said = tool.said()
+            for name in ('refused db 1 "b": ERR unknown command', 'refused db 1 "c": ERR unknown command'):
+                check(name in said, said)
+            check_equal(said.count('refused db'), 2, said)
+            check_equal([target.call('SELECT', db)[1] and [target.call('GET', key)[1] for key in 'abcd'] for db in DBS],
+                        [[None, None, None, b'x' * 3000], [None, b'2', None, None], [b'2', None, None, None]], said)
+            check_equal(target.call('SELECT', '0') and target.call('EXISTS', 'open')[1], b'0', 'a transaction that is not whole')
+            source.stream = stream + encode(('EXEC',)) + encode(('INCR', 'after'))
+            with Tool(source, cluster, spool) as tool:
+                wait_for(lambda: 1000 + len(source.stream) in source.acknowledged or tool.child.poll() is not None, 'the acknowledgement')
+            check_equal((target.call('GET', 'open')[1], target.call('GET', 'after')[1], target.call('HGET', ROW, 'id')[1]), (b'1', b'1', b'b' * 40))
+            check_equal(source.asked[-1], [b'a' * 40, b'%d' % (1001 + whole)])
+
+
+@suite.case('a rate limit of the target holds the copy up, and no command is taken for refused')
+def _(run):
+    with setting(namespaces={'shop': {'token': 'word', 'rate-limit': '400'}}) as (oracle, source, cluster, spool), cluster.connect() as target:
+        target.call('AUTH', 'shop', 'word')
+        words = ('--from', 'redis://127.0.0.1:%d' % oracle.port, '--to', address(cluster).replace('//', '//shop@'), '--spool', spool, '--quiet')
+        with subprocess.Popen([binary('scree-copy'), *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, 'TO_PASSWORD': 'word'}) as child:
+            wait_for(lambda: reached(target) >= 0, 'the full copy', pause=0.2)
+            source.connection.pipeline([('INCR', 'n') for _ in range(1500)])
+            end = position(source)
+            wait_for(lambda: reached(target) >= end or child.poll() is not None, 'the changes', pause=0.2)
+            child.send_signal(signal.SIGTERM)
+            said = child.communicate(timeout=patience())[1]
+        check_equal((target.call('GET', 'n')[1], 'refused' in said), (b'1500', False), said)
+
+
+@suite.case('rediss:// uses TLS with a client certificate; a source of an unknown authority is refused')
+def _(run):
+    with tempfile.TemporaryDirectory() as folder:
+        kit, port = Kit(folder), free_ports()
+        tls = ('--tls-port', str(port), '--tls-cert-file', kit.server.cert, '--tls-key-file', kit.server.key, '--tls-ca-cert-file', kit.ca.cert)
+        with setting((*QUICK, *tls)) as (oracle, source, cluster, spool):
+            source.call('SET', 'k', 'v')
+            base = ('--from', 'rediss://localhost:%d' % port, '--spool', spool, '--follow', 'no')
+            done = copy(*base, cluster=cluster)
+            check_equal((done.returncode, 'certificate verify failed' in done.stderr), (3, True), done.stderr)
+            done = copy(*base, '--ca-file', kit.ca.cert, '--cert-file', kit.client.cert, '--key-file', kit.client.key, cluster=cluster)
+            check_equal((done.returncode, check_same(source, cluster)), (0, 1), done.stderr)
+
+
+@suite.case('a user of the source with the rights of a replica is enough; wrong passwords, a target with keys and arguments that do not fit are said')
+def _(run):
+    with setting() as (oracle, source, cluster, spool):
+        source.call('ACL', 'SETUSER', 'copier', 'on', '>word', '+psync', '+replconf', '+ping')
+        source.call('SET', 'k', 'v')
+        url = 'redis://copier@127.0.0.1:%d' % oracle.port
+        base = ('--spool', spool, '--follow', 'no')
+        done = copy('--from', url, *base, cluster=cluster, env={**os.environ, 'FROM_PASSWORD': 'wrong'})
+        check_equal((done.returncode, 'WRONGPASS' in done.stderr), (3, True), done.stderr)
+        done = copy('--from', 'redis://127.0.0.1:1', *base, cluster=cluster)
+        check_equal((done.returncode, 'cannot connect' in done.stderr), (3, True), done.stderr)
+        word = {**os.environ, 'FROM_PASSWORD': 'word'}
+        with cluster.connect() as target:
+            target.call('SELECT', '7')
+            target.call('SET', 'theirs', 'x')
+            done = copy('--from', url, *base, cluster=cluster, env=word)
+            check_equal((done.returncode, 'it has keys' in done.stderr), (4, True), done.stderr)
+            target.call('FLUSHALL')
+        with Cluster(backends=2, partitions=1) as apart:  # without links between its shards
+            done = copy('--from', url, *base, cluster=apart, env=word)
+            check_equal((done.returncode, 'CROSSSLOT' in done.stderr), (4, True), done.stderr)
+        done = copy('--from', url, *base, '--json', cluster=cluster, env=word)
+        check_equal((done.returncode, check_same(source, cluster)), (0, 1), done.stderr)
+    for words in (['--from', 'redis://h:1'], ['--from', 'redis://h:1', '--spool', '/tmp', '--match', 'x'], ['--from', 'redis://u:p@h:1', '--spool', '/tmp'],
+                  ['verify', '--from', 'redis://h:1', '--spool', '/tmp'], ['--from', 'redis://h:1', '--spool', '/tmp', '--existing', 'keep'],
+                  ['--from', 'redis://h:1/3', '--spool', '/tmp'], ['--from', 'redis://h:1', '--spool', '/tmp', '--session', 'a/b']):
+        done = copy(*words, '--to', 'scree://h:2')
+        check_equal((done.returncode, done.stdout, done.stderr.count('\n')), (2, '', 1), str(words))
+
+
+if __name__ == '__main__':
+    suite.main()
