@@ -55,6 +55,11 @@ struct archive_figures {
     char reason[REASON_MAX]; /* why the archive cannot be written; empty: it can */
 };
 
+/* Batches that are missing, until the archive has gone on behind them. */
+struct archive_gap {
+    uint64_t first, last; /* first 0: there is none */
+};
+
 struct archive {
     struct job job;
     struct partition *partition;
@@ -71,6 +76,7 @@ struct archive {
     struct archive_writer *writer;
     struct wal_cursor *cursor;
     uint64_t writer_id; /* log id of the writer */
+    struct archive_gap gap;
     uint64_t began_us; /* when the file that grows got its first batch; monotonic; 0: it has none */
     uint64_t retry_at_us; /* monotonic */
 };
@@ -86,6 +92,7 @@ static void close_all(struct archive *archive)
     archive->cursor = NULL;
     archive->writer = NULL;
     archive->began_us = 0;
+    archive->gap.first = 0; /* it is found again, and may have grown */
 }
 
 /* The oldest batch that the WAL has, or else its next one. */
@@ -94,6 +101,18 @@ static uint64_t oldest_batch(const struct archive *archive)
     struct wal *wal = storage_wal(archive->storage);
     uint64_t first;
     return wal_firsts(wal, &first, 1) ? first : wal_last(wal) + 1;
+}
+
+/* What the archive has is durable: a gap before it counts, and once. */
+static void count_gap(struct archive *archive)
+{
+    if (!archive->gap.first)
+        return;
+    archive->figures.gaps++;
+    log_event(LOG_ERROR, "archive_gap",
+              "partition=%u first_missing=%" PRIu64 " last_missing=%" PRIu64,
+              archive->partition->index, archive->gap.first, archive->gap.last);
+    archive->gap.first = 0;
 }
 
 /* Batches are missing from here on: the next one is the oldest that the WAL has. */
@@ -107,13 +126,14 @@ static bool skip_gap(struct archive *archive)
     wal_cursor_free(archive->cursor);
     archive->cursor = wal_cursor_new_weak(storage_wal(archive->storage), next);
     if (!archive_writer_begin(archive->writer, next, REASON(archive)))
-        return false; /* the gap may grow until the file before it can be closed, and counts once */
-    if (last && next > last + 1) {
-        archive->figures.gaps++;
-        log_event(LOG_ERROR, "archive_gap",
-                  "partition=%u first_missing=%" PRIu64 " last_missing=%" PRIu64,
-                  archive->partition->index, last + 1, next - 1);
-    }
+        return false;
+    if (!last || next == last + 1)
+        return true;
+    if (archive->gap.last < last)
+        count_gap(archive); /* the batches between the two gaps are in a closed file */
+    if (!archive->gap.first)
+        archive->gap.first = last + 1;
+    archive->gap.last = next - 1;
     return true;
 }
 
@@ -189,7 +209,10 @@ static bool copy_batch(struct archive *archive, bool *is_at_end)
 static bool close_archive_file(struct archive *archive)
 {
     archive->began_us = 0;
-    return archive_writer_close(archive->writer, REASON(archive));
+    if (!archive_writer_close(archive->writer, REASON(archive)))
+        return false;
+    count_gap(archive);
+    return true;
 }
 
 /* Copies what there is, for a limited time, into files that are not much longer than archive-file. */
@@ -226,6 +249,7 @@ static bool finish_copying(struct archive *archive)
     bool is_whole = archive_writer_last(archive->writer) >= order->index;
     if (!archive_writer_sync(archive->writer, is_whole ? order->time_us : 0, REASON(archive)))
         return false;
+    count_gap(archive);
     archive->figures.last = archive_writer_last(archive->writer);
     archive->figures.time_us = reached_us(archive);
     bool is_old = archive->began_us && clock_mono_us() >= archive->began_us + order->close_us;

@@ -2,6 +2,7 @@
 """Restores to a point in time: transactions whole, each list a prefix, exactly what was there at that moment; gaps and damage are
 said, and a full archive disk stops no write."""
 
+import errno
 import glob
 import os
 import random
@@ -453,6 +454,56 @@ def _(run):
                 check(b'archive_gap' in backend.log(), 'the event')
     finally:
         disk.remove()
+
+
+@suite.case('a gap counts once, however often the archive tries in vain to begin a file behind it')
+def _(run):
+    disk = SmallDisk(64, files=60)
+    try:
+        with Place() as place:
+            options = {'backend': {**place.options['backend'], 'archive-dir': os.path.join(disk.path, 'archive'), 'archive-backlog': '0'},
+                       'store': {'wal-limit': '1mb', 'memtable': '1mb'}}
+            with Cluster(backends=1, partitions=1, proxies=0, backend_options=options) as cluster:
+                backend, client = cluster.backends[0], cluster.partition(0)
+
+                def figure(name):
+                    return metric(backend.http('/metrics')[1], 'scree_backend_archive_' + name)
+
+                def oldest():
+                    return sorted(name for name in os.listdir(os.path.join(backend.data, 'partition-0')) if name.endswith('.batches'))[0]
+
+                def write():
+                    check_equal(client.call('SET', 'k', run.rng.randbytes(100000)), ('+', b'OK'))
+                    return figure('stopped') == 1
+                write()
+                wait_archived(cluster)
+                fillers = fill_with_files(disk.path)
+                wait_for(write, 'the archive to need another file')
+                began = oldest()
+                wait_for(lambda: write() and oldest() > began, 'batches to leave the log')
+                tries = time.monotonic() + 11  # it tries again every five seconds
+                wait_for(lambda: time.monotonic() > tries, 'two tries')
+                for path in fillers:
+                    os.unlink(path)
+                write()
+                wait_for(lambda: figure('stopped') == 0, 'the archive to go on')
+                wait_for(lambda: figure('gaps_total') >= 1, 'the gap to be counted')
+                check_equal((figure('gaps_total'), backend.log().count(b' archive_gap ')), (1, 1), 'gaps, and their log lines')
+    finally:
+        disk.remove()
+
+
+def fill_with_files(folder):
+    """Makes empty files until the disk has no room for another one; their paths."""
+    paths = []
+    try:
+        while True:
+            path = os.path.join(folder, 'file-%d' % len(paths))
+            with open(path, 'x'):
+                paths.append(path)
+    except OSError as error:
+        check_equal(error.errno, errno.ENOSPC)
+    return paths
 
 
 if __name__ == '__main__':

@@ -161,9 +161,11 @@ class FaultyDisk:
 class SmallDisk:
     """A tmpfs that can be enlarged; requires the right to mount."""
 
-    def __init__(self, size_mb):
+    def __init__(self, size_mb, files=None):
+        """`files`: with so many it is full, too; else there is room for more than anyone needs."""
         self.path = tempfile.mkdtemp(prefix='scree-disk-')
-        self.mount(['-t', 'tmpfs', '-o', 'size=%dm' % size_mb, 'tmpfs', self.path])
+        options = 'size=%dm' % size_mb + (',nr_inodes=%d' % files if files else '')
+        self.mount(['-t', 'tmpfs', '-o', options, 'tmpfs', self.path])
 
     def mount(self, words):
         done = subprocess.run(['mount'] + words, capture_output=True)
