@@ -77,16 +77,12 @@ bool users_save(const char *path, const struct acl *acl, char digest[SHA256_HEX_
     struct out out;
     out_init(&out);
     acl_print(acl, &out);
-    size_t len = out.bytes;
-    char *text = malloc(len + 1);
-    CHECK(text);
-    out_copy(&out, text);
-    out_clear(&out);
-    bool good = replace_file(path, text, len);
+    struct bytes text = out_take(&out);
+    bool good = replace_file(path, text.data, text.len);
     if (digest)
-        sha256_hex((struct bytes){text, len}, digest);
+        sha256_hex(text, digest);
     int reason = errno;
-    free(text);
+    free((char *)text.data);
     errno = reason;
     return good;
 }

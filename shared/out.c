@@ -399,6 +399,17 @@ void out_printf(struct out *out, const char *format, ...)
     va_end(args);
 }
 
+struct bytes out_take(struct out *out)
+{
+    size_t len = out->bytes;
+    char *bytes = malloc(len + 1);
+    CHECK(bytes);
+    out_copy(out, bytes);
+    bytes[len] = '\0';
+    out_clear(out);
+    return (struct bytes){bytes, len};
+}
+
 void out_copy(const struct out *out, char *to)
 {
     for (const struct out_piece *piece = out->head; piece; piece = piece->next) {

@@ -85,5 +85,7 @@ struct bytes out_last(const struct out *out, size_t back);
 /* Drops `len` bytes from the front. */
 void out_consume(struct out *out, size_t len);
 void out_printf(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Everything as one piece of memory from malloc, which the caller frees, with a zero byte behind it. The out is empty afterwards. */
+struct bytes out_take(struct out *out);
 /* Copies everything to `to`, which has out->bytes bytes; for tests and rare small texts. */
 void out_copy(const struct out *out, char *to);

@@ -569,19 +569,16 @@ static bool is_listed_field(const char *fields, struct bytes line)
 /* Moves the lines that a tenant may see from `section` to `out`. */
 static void move_listed(struct out *out, const char *fields, struct out *section)
 {
-    char *text = malloc(section->bytes + 1);
-    CHECK(text);
-    out_copy(section, text);
-    const char *end = text + section->bytes;
-    for (const char *line = text; line < end;) {
+    struct bytes text = out_take(section);
+    const char *end = text.data + text.len;
+    for (const char *line = text.data; line < end;) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         size_t len = newline ? (size_t)(newline + 1 - line) : (size_t)(end - line);
         if (is_listed_field(fields, (struct bytes){line, len}))
             out_write(out, line, len);
         line += len;
     }
-    free(text);
-    out_clear(section);
+    free((char *)text.data);
 }
 
 static void print_section(const struct call *call, const struct section *section, struct out *out)
@@ -611,10 +608,7 @@ void cmd_info(struct call *call)
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
         if (is_asked(call, &sections[i]))
             print_section(call, &sections[i], &out);
-    char *text = malloc(out.bytes + 1);
-    CHECK(text);
-    out_copy(&out, text);
-    reply_verbatim(&call->reply, "txt", (struct bytes){text, out.bytes});
-    free(text);
-    out_clear(&out);
+    struct bytes text = out_take(&out);
+    reply_verbatim(&call->reply, "txt", text);
+    free((char *)text.data);
 }

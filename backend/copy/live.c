@@ -270,12 +270,9 @@ static void print_live_json(const struct live *live, enum copy_exit code)
     json_put_uint(&json, "position", live->row.point.position);
     json_put_end(&json);
     json_writer_fini(&json);
-    char *text = malloc(out.bytes + 1);
-    CHECK(text);
-    out_copy(&out, text);
-    (void)printf("%.*s\n", (int)out.bytes, text);
-    free(text);
-    out_clear(&out);
+    struct bytes text = out_take(&out);
+    (void)printf("%s\n", text.data);
+    free((char *)text.data);
 }
 
 static enum copy_exit end_live(struct live *live)

@@ -137,13 +137,9 @@ static void print_json(const struct copy_report *report, enum copy_exit code, do
     json_put_double(&json, "seconds", seconds);
     json_put_end(&json);
     json_writer_fini(&json);
-    char *text = malloc(out.bytes + 1);
-    if (text) {
-        out_copy(&out, text);
-        (void)printf("%.*s\n", (int)out.bytes, text);
-    }
-    free(text);
-    out_clear(&out);
+    struct bytes text = out_take(&out);
+    (void)printf("%s\n", text.data);
+    free((char *)text.data);
 }
 
 static void print_count(uint64_t count, const char *what)

@@ -79,12 +79,7 @@ static struct bytes described(const struct partition *partition)
     struct out out;
     out_init(&out);
     describe_all(partition, &out);
-    size_t len = out.bytes;
-    char *payload = malloc(len + 1);
-    CHECK(payload);
-    out_copy(&out, payload);
-    out_clear(&out);
-    return (struct bytes){payload, len};
+    return out_take(&out);
 }
 
 /* peer_handle_fn */

@@ -8,21 +8,10 @@
 
 #include <stdlib.h>
 
-/* The content of `out`, which is empty afterwards; the caller frees the bytes. */
-static struct bytes take_content(struct out *out)
-{
-    size_t len = out->bytes;
-    char *bytes = malloc(len + 1);
-    CHECK(bytes);
-    out_copy(out, bytes);
-    out_clear(out);
-    return (struct bytes){bytes, len};
-}
-
 enum peer_sent peer_link_send_out(struct peer_link *link, struct peer_request *request,
                                   uint8_t kind, struct out *out)
 {
-    struct bytes payload = take_content(out);
+    struct bytes payload = out_take(out);
     enum peer_sent sent = !link ? PEER_NOT_UP
                           : payload.len > PEER_PAYLOAD_MAX
                               ? PEER_FULL
@@ -33,7 +22,7 @@ enum peer_sent peer_link_send_out(struct peer_link *link, struct peer_request *r
 
 enum peer_sent peer_link_post_out(struct peer_link *link, uint8_t kind, struct out *out)
 {
-    struct bytes payload = take_content(out);
+    struct bytes payload = out_take(out);
     enum peer_sent sent = peer_link_post(link, kind, payload);
     free((char *)payload.data);
     return sent;

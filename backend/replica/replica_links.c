@@ -293,13 +293,9 @@ static struct refusal handle_hello(struct replica_links *links, struct peer_inco
         return REFUSAL(OTHER, "this copy is starting");
     out_init(&out);
     write_own_hello(links, hello.id, &out);
-    char *payload = malloc(out.bytes);
-    CHECK(payload);
-    size_t len = out.bytes;
-    out_copy(&out, payload);
-    out_clear(&out);
-    peer_incoming_done(incoming, frame->id, (struct bytes){payload, len});
-    free(payload);
+    struct bytes payload = out_take(&out);
+    peer_incoming_done(incoming, frame->id, payload);
+    free((char *)payload.data);
     hear_hello(sender, &hello);
     return NO_REFUSAL;
 }

@@ -238,15 +238,11 @@ static bool post_records(struct replica_send *send)
     out_init(&out);
     uint64_t before = send->written;
     uint32_t count = gather_records(send, &out);
-    char *records = malloc(out.bytes + 1);
-    CHECK(records);
-    out_copy(&out, records);
-    bool is_posted = count && send->written == before &&
-                     post_append(send, count, (struct bytes){records, out.bytes});
+    struct bytes records = out_take(&out);
+    bool is_posted = count && send->written == before && post_append(send, count, records);
     if (count && !is_posted)
         forget_cursor(send);
-    out_clear(&out);
-    free(records);
+    free((char *)records.data);
     return is_posted;
 }
 

@@ -230,12 +230,9 @@ static void reply_files(struct snapshot_source *source)
     struct out out;
     out_init(&out);
     snapshot_list_write(&source->list, &out);
-    char *payload = malloc(out.bytes);
-    CHECK(payload);
-    out_copy(&out, payload);
-    peer_call_done(&source->begin, (struct bytes){payload, out.bytes});
-    free(payload);
-    out_clear(&out);
+    struct bytes payload = out_take(&out);
+    peer_call_done(&source->begin, payload);
+    free((char *)payload.data);
 }
 
 static void make_done(struct job *job)

@@ -225,13 +225,9 @@ static bool has_maps(struct partition *partition, struct bytes maps)
     struct call call;
     out_init(&out);
     space_maps_write(partition->spaces, &out);
-    char *own = malloc(out.bytes + 1);
-    CHECK(own);
-    size_t len = out.bytes;
-    out_copy(&out, own);
-    out_clear(&out);
-    bool is_equal = bytes_equal((struct bytes){own, len}, maps);
-    free(own);
+    struct bytes own = out_take(&out);
+    bool is_equal = bytes_equal(own, maps);
+    free((char *)own.data);
     if (is_equal || has_keys_or_slots(partition))
         return is_equal;
     internal_call_begin(partition, &call);

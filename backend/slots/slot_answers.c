@@ -360,10 +360,7 @@ void owners_keep_known(struct slot_owners *owners, uint64_t now_ms)
         return;
     out_init(&out);
     each_run(owners, false, write_owned_run, &out);
-    struct bytes runs = {malloc(out.bytes + 1), out.bytes};
-    CHECK(runs.data);
-    out_copy(&out, (char *)runs.data);
-    out_clear(&out);
+    struct bytes runs = out_take(&out);
     owners->known.at_ms = now_ms;
     if (hash_answer(runs) != owners->known.hash) {
         internal_call_begin(partition, &call);

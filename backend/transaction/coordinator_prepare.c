@@ -29,10 +29,8 @@ static void make_payload(struct participation *part)
     message_put_bytes(&out, effects_bytes(part->effects));
     message_put_u32(&out, (uint32_t)part->changes.bytes);
     out_move(&out, &part->changes);
-    part->to_send = (struct portions){.bytes = malloc(out.bytes), .len = out.bytes};
-    CHECK(part->to_send.bytes);
-    out_copy(&out, part->to_send.bytes);
-    out_clear(&out);
+    struct bytes payload = out_take(&out);
+    part->to_send = (struct portions){.bytes = (char *)payload.data, .len = payload.len};
 }
 
 bool participation_has_all(const struct participation *part)

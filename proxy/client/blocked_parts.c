@@ -231,15 +231,12 @@ static void on_streams(struct client *client, struct request *request, struct re
 static void send_wait(struct client *client, struct request *request, uint32_t i, uint32_t shard,
                       struct out *out, uint32_t argc)
 {
-    char *text = malloc(out->bytes);
-    CHECK(text);
-    const struct frame frame = {.data = text, .len = out->bytes, .argc = argc};
-    out_copy(out, text);
-    out_clear(out);
+    struct bytes text = out_take(out);
+    const struct frame frame = {.data = text.data, .len = text.len, .argc = argc};
     wait_table_send(pool_waits(client->worker->pool, shard),
                     request_part(request, i, client->worker->pool->nodes[shard]),
                     client->session.keyspace, &frame);
-    free(text);
+    free((char *)text.data);
 }
 
 /* The shards that have keys, and the words of the requests that wait there, one for each part. */

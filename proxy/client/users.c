@@ -74,23 +74,20 @@ static void log_denied(struct client *client, enum acl_denied reason, struct byt
     struct out out;
     out_init(&out);
     client_write_line(client, &out);
-    char *line = malloc(out.bytes + 1);
-    CHECK(line);
-    out_copy(&out, line);
+    struct bytes line = out_take(&out);
     const struct acl_event event = {
         .reason = reason,
         .context = client->session.transaction.is_open ? ACL_MULTI : ACL_TOPLEVEL,
         .at_ms = loop_wall_ms(client->worker->loop),
         .object = object,
         .user = user,
-        .client = {line, out.bytes},
+        .client = line,
     };
-    out_clear(&out);
     CHECK(pthread_mutex_lock(&refusals->mutex) == 0);
     acl_log_add(&refusals->log, &event, (size_t)client->worker->snapshot->config.acllog_max_len);
     CHECK(pthread_mutex_unlock(&refusals->mutex) == 0);
     audit_refusal(&event);
-    free(line);
+    free((char *)line.data);
     metric_add(client->worker->metrics.process, METRIC_PROXY_ACL_REFUSED, 1);
 }
 

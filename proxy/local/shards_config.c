@@ -120,13 +120,9 @@ static void reply_differ(const struct answers *answers, struct bytes name, struc
     out_printf(&text, "ERR the shards have different values of '%.*s': ", (int)name.len, name.data);
     list_values(answers, &text);
     out_printf(&text, ". CONFIG SET gives all of them one value");
-    char *copy = malloc(text.bytes + 1);
-    CHECK(copy);
-    copy[text.bytes] = 0;
-    out_copy(&text, copy);
-    reply_error(reply, copy);
-    free(copy);
-    out_clear(&text);
+    struct bytes error = out_take(&text);
+    reply_error(reply, error.data);
+    free((char *)error.data);
 }
 
 static void write_pair(const struct answers *answers, struct bytes name, bool is_one,

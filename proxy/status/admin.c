@@ -190,12 +190,9 @@ static void write_slots_json(const struct shard_map *map, size_t shard, struct j
             out_printf(&out, "%s%u", out.bytes ? " " : "", first);
         else
             out_printf(&out, "%s%u-%u", out.bytes ? " " : "", first, last);
-    char *text = calloc(1, out.bytes + 1);
-    CHECK(text);
-    out_copy(&out, text);
-    json_put_text(json, "slots", text);
-    out_clear(&out);
-    free(text);
+    struct bytes text = out_take(&out);
+    json_put_text(json, "slots", text.data);
+    free((char *)text.data);
 }
 
 /* Writes the result of the last check, and what the partition reported of itself. */

@@ -50,7 +50,7 @@ void status_free(struct status *status)
     slot_survey_free(status->slot_survey);
     recent_free(status->recent);
     gatherer_free(status->gatherer);
-    free(status->document);
+    free((char *)status->document.data);
     free(status);
 }
 
@@ -102,12 +102,8 @@ static void make_document(struct status *status, const struct proxy_snapshot *sn
     uint32_t late_workers = gatherer_run(status->gatherer);
     measure_slots(status, clock_mono_us());
     document_write(status, snapshot, late_workers, &out);
-    free(status->document);
-    status->document_len = out.bytes;
-    status->document = malloc(out.bytes + 1);
-    CHECK(status->document);
-    out_copy(&out, status->document);
-    out_clear(&out);
+    free((char *)status->document.data);
+    status->document = out_take(&out);
     status->document_us = clock_mono_us();
 }
 
@@ -115,10 +111,10 @@ static void reply_document(struct status *status, const struct proxy_snapshot *s
                            struct http_reply *reply)
 {
     bool is_fresh =
-        status->document && clock_mono_us() - status->document_us < (uint64_t)REUSE_MS * 1000;
+        status->document.data && clock_mono_us() - status->document_us < (uint64_t)REUSE_MS * 1000;
     if (!is_fresh)
         make_document(status, snapshot);
-    out_write(&reply->body, status->document, status->document_len);
+    out_write(&reply->body, status->document.data, status->document.len);
 }
 
 static void reply_history(const struct status *status, struct http_reply *reply)

@@ -30,9 +30,8 @@ struct status {
     struct survey *survey;
     struct slot_survey *slot_survey;
     struct recent *recent;
-    struct peers *peers; /* NULL: none are configured */
-    char *document;      /* the last document; NULL: none yet */
-    size_t document_len;
+    struct peers *peers;              /* NULL: none are configured */
+    struct bytes document;            /* the last one, from malloc; data NULL: none yet */
     uint64_t document_us;             /* when it was made; monotonic */
     uint64_t counted_us;              /* when slot_totals were summed; 0: never */
     uint32_t counted_shares;          /* number of workers in the sum */

@@ -30,15 +30,11 @@ const struct program_tool map_tool_arguments[MAP_TOOL_COUNT] = {
 
 static void print_out(struct out *out, FILE *to)
 {
-    char *text = malloc(out->bytes + 1);
-    CHECK(text);
-    size_t len = out->bytes;
-    out_copy(out, text);
-    for (size_t i = 0; i < len; i++)
-        if (text[i] != '\r') /* of the protocol */
-            (void)fputc(text[i], to);
-    free(text);
-    out_clear(out);
+    struct bytes text = out_take(out);
+    for (size_t i = 0; i < text.len; i++)
+        if (text.data[i] != '\r') /* of the protocol */
+            (void)fputc(text.data[i], to);
+    free((char *)text.data);
 }
 
 /* ---- --map-status ---- */

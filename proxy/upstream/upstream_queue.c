@@ -115,16 +115,13 @@ void upstream_collect_resend(struct upstream *upstream, struct part **first)
 {
     struct part **end = first;
     struct part **link = &upstream->queue.first;
-    char *frames = malloc(upstream->resend.frames.bytes + 1);
+    struct bytes frames = out_take(&upstream->resend.frames);
     size_t at = 0;
-    CHECK(frames);
-    out_copy(&upstream->resend.frames, frames);
-    out_clear(&upstream->resend.frames);
     *first = NULL;
     while (*link) {
         struct part *part = *link;
         if (part->resend_bytes && !part->is_answered && !has_later_write(part)) {
-            out_write(&upstream->resend.frames, frames + at, part->resend_bytes);
+            out_write(&upstream->resend.frames, frames.data + at, part->resend_bytes);
             *link = part->next;
             part->next = NULL;
             *end = part;
@@ -134,5 +131,5 @@ void upstream_collect_resend(struct upstream *upstream, struct part **first)
         }
         at += part->resend_bytes;
     }
-    free(frames);
+    free((char *)frames.data);
 }

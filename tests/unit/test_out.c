@@ -510,6 +510,27 @@ START_TEST(every_function_finds_the_bytes_of_a_run)
 }
 END_TEST
 
+START_TEST(what_is_taken_is_one_text_and_leaves_the_out_empty)
+{
+    struct block *block = alphabet();
+    struct out out;
+    out_init(&out);
+    out_write(&out, "->", 2);
+    out_write_run(&out, block, block->data, 5000);
+    char *text = flatten(&out);
+    for (int is_empty = 0; is_empty < 2; is_empty++) {
+        struct bytes taken = out_take(&out);
+        ck_assert_uint_eq(taken.len, is_empty ? 0 : 5002);
+        ck_assert_str_eq(taken.data, is_empty ? "" : text);
+        ck_assert_uint_eq(out.bytes, 0);
+        free((char *)taken.data);
+    }
+    ck_assert_uint_eq(block->refs, 1);
+    block_unref(block);
+    free(text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("out");
@@ -534,5 +555,6 @@ int main(void)
     tcase_add_test(tests, frames_that_follow_each_other_in_a_block_are_not_copied);
     tcase_add_test(tests, a_run_that_ended_is_copied_if_it_is_short);
     tcase_add_test(tests, every_function_finds_the_bytes_of_a_run);
+    tcase_add_test(tests, what_is_taken_is_one_text_and_leaves_the_out_empty);
     return suite_run(suite);
 }
