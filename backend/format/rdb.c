@@ -383,50 +383,58 @@ static bool next_compressed(struct rdb_reader *reader, struct bytes *packed, uin
     return !rdb_is_over(reader);
 }
 
-static bool read_compressed(struct rdb_reader *reader, struct bytes *text)
+/* A string as it is stored. */
+struct stored_string {
+    uint8_t first;     /* ENCODED_…; else the first byte of the length, and `data` is the text */
+    struct bytes data; /* without the length */
+    uint64_t len;      /* ENCODED_LZF: of the text */
+};
+
+static bool is_encoded_integer(const struct stored_string *string)
 {
-    uint64_t len;
-    struct bytes packed;
-    if (!next_compressed(reader, &packed, &len))
+    return string->first >= ENCODED_INT8 && string->first <= ENCODED_INT32;
+}
+
+static bool next_string(struct rdb_reader *reader, struct stored_string *string)
+{
+    uint64_t length;
+    if (!rdb_read_byte(reader, &string->first))
         return false;
-    char *data = arena_alloc(reader->arena, (size_t)len);
-    if (lzf_decompress(packed.data, (unsigned)packed.len, data, (unsigned)len) != len)
-        return false;
-    *text = (struct bytes){data, (size_t)len};
-    return true;
+    if (string->first == ENCODED_LZF)
+        return next_compressed(reader, &string->data, &string->len);
+    if (is_encoded_integer(string))
+        return next_bytes(reader, (uint64_t)1 << (string->first - ENCODED_INT8), &string->data);
+    return read_length_rest(reader, string->first, &length) &&
+           next_bytes(reader, length, &string->data);
+}
+
+static bool decompress(struct rdb_reader *reader, const struct stored_string *string,
+                       struct bytes *text)
+{
+    size_t len = (size_t)string->len;
+    char *data = arena_alloc(reader->arena, len);
+    *text = (struct bytes){data, len};
+    return lzf_decompress(string->data.data, (unsigned)string->data.len, data, (unsigned)len) ==
+           len;
 }
 
 bool rdb_read_string(struct rdb_reader *reader, struct bytes *text)
 {
-    uint8_t first;
-    uint64_t length;
-    struct bytes data;
-    if (!rdb_read_byte(reader, &first))
+    struct stored_string string;
+    if (!next_string(reader, &string))
         return false;
-    if (first == ENCODED_LZF)
-        return read_compressed(reader, text);
-    if (first >= ENCODED_INT8 && first <= ENCODED_INT32) {
-        size_t size = (size_t)1 << (first - ENCODED_INT8);
-        if (!next_bytes(reader, size, &data))
-            return false;
-        *text = integer_text(reader->arena, little_signed(data.data, size));
-        return true;
-    }
-    return read_length_rest(reader, first, &length) && next_bytes(reader, length, text);
+    if (string.first == ENCODED_LZF)
+        return decompress(reader, &string, text);
+    *text = is_encoded_integer(&string)
+                ? integer_text(reader->arena, little_signed(string.data.data, string.data.len))
+                : string.data;
+    return true;
 }
 
 bool rdb_skip_string(struct rdb_reader *reader)
 {
-    uint8_t first;
-    uint64_t length;
-    struct bytes data;
-    if (!rdb_read_byte(reader, &first))
-        return false;
-    if (first == ENCODED_LZF)
-        return next_compressed(reader, &data, &length);
-    if (first >= ENCODED_INT8 && first <= ENCODED_INT32)
-        return next_bytes(reader, (uint64_t)1 << (first - ENCODED_INT8), &data);
-    return read_length_rest(reader, first, &length) && next_bytes(reader, length, &data);
+    struct stored_string string;
+    return next_string(reader, &string);
 }
 
 bool rdb_read_double(struct rdb_reader *reader, double *value)
