@@ -1,14 +1,15 @@
 /*
- * fiber.h - a function with a C stack of its own: it can stop in the middle, and goes on later, on the same thread.
+ * fiber.h - a function with a C stack of its own: it can stop in the middle, and go on later, on the same thread.
  *
- *   fiber_begin ─► run(data) ── fiber_leave ─► true: it stands
+ *   fiber_begin ─► run(data) ── fiber_leave ─► true: the function has stopped and waits
  *   fiber_go_on ──────────────► … fiber_leave ─► true
- *   fiber_go_on ──────────────► … return ──────► false: it has ended, and may begin again with another function
+ *   fiber_go_on ──────────────► … return ──────► false: the function has ended; the fiber may run another one
  *
- * A fiber may begin and go on inside another one, to which it then returns. fiber_free drops one that stands: its frames are not
- * unwound, so they must own nothing.
+ * A fiber may run inside another one: when its function stops or ends, the other one goes on. fiber_free may drop a fiber whose function
+ * waits: the function never learns this, so it must own nothing that has to be freed.
  *
- * A stack has 8 MiB of addresses, of which only the used pages take memory, and ends with a page that no one may touch.
+ * A stack has 8 MiB of addresses, of which only the used pages take memory. It ends with a page that no one may touch: a function that
+ * needs more ends the process, and does not write over other memory.
  */
 #pragma once
 
@@ -22,11 +23,11 @@ typedef void fiber_run_fn(void *data);
 struct fiber *fiber_new(void);
 /* NULL is allowed. */
 void fiber_free(struct fiber *fiber);
-/* Runs the function until it leaves (true) or returns (false). */
+/* Runs the function until it stops (true) or ends (false). */
 bool fiber_begin(struct fiber *fiber, fiber_run_fn *run, void *data);
-/* It stands: runs it on from there. */
+/* Lets a function that has stopped go on; the result is as of fiber_begin. */
 bool fiber_go_on(struct fiber *fiber);
-/* The function that runs on the innermost fiber stands still until fiber_go_on. */
+/* Stops the function that calls it, which runs on the innermost fiber; returns when fiber_go_on is called. */
 void fiber_leave(void);
-/* It has ended: gives back pages that only a deep stack needs. */
+/* Gives back the pages that only a deep stack has used. Only for a fiber whose function has ended. */
 void fiber_trim(struct fiber *fiber);
