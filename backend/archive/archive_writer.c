@@ -30,6 +30,7 @@ struct archive_writer {
     struct archive_frame whole; /* of all RECORDS of the file; first 0: there are none */
     char *raw;                  /* body of the open frame */
     size_t raw_room;
+    struct archive_packer *packer;
     char *packed;
     size_t packed_room;
     uint64_t last, last_sum, time_us;
@@ -228,6 +229,7 @@ struct archive_writer *archive_writer_new(const char *dir, uint64_t log_id, uint
     CHECK((writer->dir = strdup(dir)));
     writer->head = (struct archive_head){.log_id = log_id, .data_format = data_format};
     writer->fd = writer->lock = -1;
+    writer->packer = archive_packer_new();
     bool good = path_make(dir, error, size) && lock_log(writer, error, size) &&
                 disk_list(&list, dir, error, size) && look_at_files(writer, &list, error, size);
     disk_list_free(&list);
@@ -248,6 +250,7 @@ void archive_writer_free(struct archive_writer *writer)
         (void)close(writer->lock);
     free(writer->raw);
     free(writer->packed);
+    archive_packer_free(writer->packer);
     free(writer->dir);
     free(writer);
 }
@@ -308,7 +311,7 @@ static bool flush_frame(struct archive_writer *writer, char *error, size_t size)
     if (!frame->count)
         return true;
     grow_buffer(&writer->packed, &writer->packed_room, body.len);
-    size_t packed = archive_pack(body, writer->packed, body.len);
+    size_t packed = archive_pack(writer->packer, body, writer->packed, body.len);
     frame->is_packed = packed > 0;
     if (packed)
         body = (struct bytes){writer->packed, packed};

@@ -3,6 +3,7 @@
  * damaged is never taken for a batch.
  */
 #include "backend/archive/archive_log.h"
+#include "backend/archive/archive_pack.h"
 #include "backend/archive/archive_writer.h"
 #include "backend/context/hybrid_clock.h"
 #include "backend/format/effects.h"
@@ -364,6 +365,39 @@ START_TEST(a_changed_byte_is_never_taken_for_a_batch)
 }
 END_TEST
 
+/* Packs a frame of random bytes, of which so many in a hundred are zeros. Its packed length in percent. */
+static size_t packed_percent(struct archive_packer *packer, unsigned zeros)
+{
+    static char raw[40000], packed[sizeof raw], again[sizeof raw];
+    static uint32_t random = 1;
+    for (size_t i = 0; i < sizeof raw; i++) {
+        random = random * 1664525 + 1013904223;
+        raw[i] = i % 100 < zeros ? 0 : (char)(random >> 24);
+    }
+    size_t len = archive_pack(packer, (struct bytes){raw, sizeof raw}, packed, sizeof packed);
+    if (!len)
+        return 100;
+    ck_assert(archive_unpack((struct bytes){packed, len}, again, sizeof again));
+    ck_assert_mem_eq(raw, again, sizeof raw);
+    return len * 100 / sizeof raw;
+}
+
+START_TEST(frames_are_packed_again_after_random_ones)
+{
+    struct archive_packer *packer = archive_packer_new();
+    size_t tight = packed_percent(packer, 80);
+    unsigned as_it_is = 0;
+    ck_assert_uint_lt(tight, 40);
+    ck_assert_uint_eq(packed_percent(packer, 80), tight);
+    ck_assert_uint_ge(packed_percent(packer, 0), 99); /* not worth the work, … */
+    while (packed_percent(packer, 80) != tight)
+        as_it_is++;
+    ck_assert_uint_eq(as_it_is, 15); /* … and that is looked at again */
+    ck_assert_uint_eq(packed_percent(packer, 80), tight);
+    archive_packer_free(packer);
+}
+END_TEST
+
 START_TEST(a_file_has_these_bytes)
 {
     char head[ARCHIVE_HEAD_BYTES], bytes[ARCHIVE_FRAME_BYTES], record[ARCHIVE_RECORD_BYTES];
@@ -428,6 +462,7 @@ int main(void)
     tcase_add_test(files, a_changed_byte_is_never_taken_for_a_batch);
     suite_add_tcase(suite, files);
     TCase *bytes = tcase_create("bytes");
+    tcase_add_test(bytes, frames_are_packed_again_after_random_ones);
     tcase_add_test(bytes, a_file_has_these_bytes);
     tcase_add_test(bytes, a_passed_time_is_before_all_later_batches);
     suite_add_tcase(suite, bytes);
