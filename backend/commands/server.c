@@ -6,10 +6,12 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/context/stats.h"
+#include "backend/dispatch/blocking.h"
 #include "backend/dispatch/cluster_gate.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
+#include "backend/replica/replica_figures.h"
 #include "backend/script/script.h"
 #include "backend/session/session.h"
 #include "backend/session/tracking.h"
@@ -229,41 +231,83 @@ void cmd_time(struct call *call)
     reply_bulk_int(&call->reply, (int64_t)(call->now_us % 1000000));
 }
 
-/* Checks the timeout, which has no further effect, because there are no replicas to wait for. */
-static bool wait_timeout(struct call *call, uint32_t index)
+/* ---- WAIT, WAITAOF ---- */
+
+/* What a command waits for. */
+struct copies_wish {
+    int64_t copies;
+    uint64_t timeout_ms; /* 0: none */
+};
+
+static bool read_copies_wish(struct call *call, uint32_t index, struct copies_wish *wish)
 {
     int64_t timeout_ms;
-    if (!number_parse_int64(call->argv[index], &timeout_ms))
+    if (!call_int64(call, index, &wish->copies))
+        return false;
+    if (!number_parse_int64(call->argv[index + 1], &timeout_ms))
         call_error_text(call, "ERR timeout is not an integer or out of range");
     else if (timeout_ms < 0)
         call_error_text(call, "ERR timeout is negative");
+    else
+        wish->timeout_ms = (uint64_t)timeout_ms;
     return !call->failed;
 }
 
-/* Replies 0 at once: there are no replicas to wait for. */
+/* False: it has replied Redis' error. */
+static bool may_count_acknowledged(struct call *call)
+{
+    bool is_waitaof = call->command->merge == MERGE_LEAST;
+    if (!call->partition->copies.replica || !call->partition->copies.is_closed)
+        return true;
+    call_errorf(call, "ERR %s cannot be used with replica instances. Please also note that %s",
+                is_waitaof ? "WAITAOF" : "WAIT",
+                is_waitaof ? "writes to replicas are just local and are not propagated."
+                           : "since Redis 4.0 if a replica is configured to be writable (which is "
+                             "not the default) writes to replicas are just local and are not "
+                             "propagated.");
+    return false;
+}
+
+/* The record that has all writes up to now, of whatever client; the open batch becomes the next one. */
+static uint64_t newest_write(const struct partition *partition)
+{
+    return partition->batch.index + overlay_dirty(partition->overlay);
+}
+
+/* What a transaction over shards has written is in no record yet. */
+static unsigned count_acknowledged(const struct call *call, uint64_t index)
+{
+    const struct partition_copies *copies = &call->partition->copies;
+    return call->borrow ? 0 : replica_acknowledged(copies->replica, copies->term, index);
+}
+
+/* The shard has copies. They are awaited before they are counted: else one between both would not be heard. */
+static void wait_for_copies(struct call *call, const struct copies_wish *wish)
+{
+    uint64_t index = newest_write(call->partition);
+    replica_await_acknowledged(call->partition->copies.replica);
+    unsigned copies = count_acknowledged(call, index);
+    if (copies >= wish->copies ||
+        !blocking_wait_copies(call, index, wish->copies, wish->timeout_ms))
+        blocking_reply_copies(&call->reply, call->command, copies);
+}
+
+/* A shard without copies replies 0 at once: none can come while the client waits. */
 void cmd_wait(struct call *call)
 {
-    int64_t replicas;
-    if (call_int64(call, 1, &replicas) && wait_timeout(call, 2))
+    struct copies_wish wish;
+    if (!may_count_acknowledged(call) || !read_copies_wish(call, 1, &wish))
+        return;
+    if (call->partition->copies.replica)
+        wait_for_copies(call, &wish);
+    else
         reply_int(&call->reply, 0);
 }
 
-/* WAITAOF of Redis 7.2. With durability `always`, writes are on disk before they are acknowledged. Otherwise we sync
- * here, unless writes of this connection are not committed yet: then the reply promises nothing. */
-void cmd_waitaof(struct call *call)
+/* With durability `always`, writes are on disk before they are acknowledged. Otherwise we sync here, unless writes of this connection are
+ * not committed yet: then the reply promises nothing. */
+static void sync_and_reply(struct call *call)
 {
-    int64_t local;
-    int64_t replicas;
-    if (!call_int64(call, 1, &local) || !call_int64(call, 2, &replicas) || !wait_timeout(call, 3))
-        return;
-    if (local < 0 || local > 1) {
-        call_error_text(call, "ERR value is out of range, value must between 0 and 1");
-        return;
-    }
-    if (replicas < 0) {
-        call_error_text(call, "ERR value is out of range, must be positive");
-        return;
-    }
     bool durable = call->partition->snapshot->config.durability == DURABILITY_ALWAYS;
     if (!durable && !call->session->replies.held_count[0] &&
         !call->session->replies.held_count[1]) {
@@ -274,6 +318,24 @@ void cmd_waitaof(struct call *call)
     reply_array(&call->reply, 2);
     reply_int(&call->reply, durable);
     reply_int(&call->reply, 0);
+}
+
+/* WAITAOF of Redis 7.2. A copy acknowledges what is on its disk. */
+void cmd_waitaof(struct call *call)
+{
+    int64_t local;
+    struct copies_wish wish;
+    if (!call_int64(call, 1, &local) || !read_copies_wish(call, 2, &wish) ||
+        !may_count_acknowledged(call))
+        return;
+    if (local < 0 || local > 1)
+        call_error_text(call, "ERR value is out of range, value must between 0 and 1");
+    else if (wish.copies < 0)
+        call_error_text(call, "ERR value is out of range, must be positive");
+    else if (call->partition->copies.replica)
+        wait_for_copies(call, &wish);
+    else
+        sync_and_reply(call);
 }
 
 void cmd_module_list(struct call *call)

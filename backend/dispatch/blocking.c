@@ -16,6 +16,7 @@
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
+#include "backend/replica/replica_figures.h"
 #include "backend/session/internal_call.h"
 #include "backend/session/session.h"
 #include "backend/session/session_reply.h"
@@ -23,13 +24,11 @@
 #include "backend/session/waits.h"
 #include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/command/arguments.h"
 #include "shared/number.h"
 #include "shared/stopping.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Moves the session to the waiter's namespace, database and protocol. */
@@ -114,6 +113,7 @@ static struct waiter *waiter_new(struct session *session, const struct command *
     *waiter = (struct waiter){.session = session, .command = command, .argc = argc};
     list_init(&waiter->waits);
     list_init(&waiter->ending);
+    list_init(&waiter->counting);
     char *text = (char *)waiter + text_at;
     for (uint32_t i = 0; i < argc; i++) {
         waiter->argv[i] = (struct bytes){text, argv[i].len};
@@ -219,15 +219,33 @@ bool blocking_wait(struct call *call, const struct bytes *keys, uint32_t count, 
     return blocking_wait_as(call, keys, count, timeout_ms, call->argv, call->argc);
 }
 
+/* The one that the session's command has begun. */
+static struct waiter *waiter_begun(const struct session *session)
+{
+    uint64_t id = waits_current(session);
+    struct waiter *waiter = id ? waits_find(session, id) : session->pending.waiter;
+    CHECK(waiter);
+    return waiter;
+}
+
+bool blocking_wait_copies(struct call *call, uint64_t index, int64_t copies, uint64_t timeout_ms)
+{
+    struct blocking_set *set = call->partition->watchers.blocking;
+    if (!blocking_wait(call, NULL, 0, timeout_ms))
+        return false;
+    if (call->failed)
+        return true;
+    struct waiter *waiter = waiter_begun(call->session);
+    waiter->index = index;
+    waiter->copies = copies;
+    list_push(&set->counting, &waiter->counting);
+    return true;
+}
+
 void blocking_wake_after(struct call *call, uint64_t wake_ms)
 {
     struct blocking_set *set = call->partition->watchers.blocking;
-    struct session *session = call->session;
-    uint64_t id = waits_current(session);
-    struct waiter *waiter = set->serving;
-    if (!call->ready_key)
-        waiter = id ? waits_find(session, id) : session->pending.waiter;
-    CHECK(waiter);
+    struct waiter *waiter = call->ready_key ? set->serving : waiter_begun(call->session);
     uint64_t now_ms = loop_mono_ms(set->partition->loop);
     uint64_t again_ms = wake_ms < INT64_MAX - now_ms ? now_ms + wake_ms : 0;
     if (waiter->again_ms && (!again_ms || waiter->again_ms <= again_ms))
@@ -270,6 +288,7 @@ void blocking_cancel(struct waiter *waiter)
     if (waiter->due_ms)
         waiter_unschedule(set, waiter);
     list_remove(&waiter->ending);
+    list_remove(&waiter->counting);
     set->clients--;
     if (waiter->id)
         waits_remove(session, waiter->id, waiter->origin, waiter->bytes);
@@ -308,7 +327,22 @@ static uint64_t pending_ticket(const struct overlay *overlay, uint64_t observed)
                                                                                         : 0;
 }
 
-/* Ends the wait with a null array or the error. */
+static unsigned copies_with(const struct partition *partition, uint64_t index)
+{
+    const struct partition_copies *copies = &partition->copies;
+    return copies->replica ? replica_acknowledged(copies->replica, copies->term, index) : 0;
+}
+
+void blocking_reply_copies(struct reply *reply, const struct command *command, unsigned copies)
+{
+    if (command->merge == MERGE_LEAST) { /* both numbers of WAITAOF */
+        reply_array(reply, 2);
+        reply_int(reply, 1);
+    }
+    reply_int(reply, copies);
+}
+
+/* Ends the wait with a null array, the number of copies, or the error. */
 static void leave_wait(struct waiter *waiter, const char *error, bool is_failure)
 {
     struct session *session = waiter->session;
@@ -324,6 +358,8 @@ static void leave_wait(struct waiter *waiter, const char *error, bool is_failure
     if (error) {
         stats_error(partition->metrics.stats, error);
         reply_error(&reply, error);
+    } else if (waiter->index) {
+        blocking_reply_copies(&reply, waiter->command, copies_with(partition, waiter->index));
     } else {
         reply_null_array(&reply);
     }
@@ -354,8 +390,28 @@ static void end_unblocked(struct blocking_set *set)
 {
     for (struct list *link; (link = list_pop(&set->ending));) {
         struct waiter *waiter = container_of(link, struct waiter, ending);
-        blocking_unblock(waiter, waiter->end == END_ERROR);
+        if (waiter->end == END_COUNTED)
+            leave_wait(waiter, NULL, false);
+        else
+            blocking_unblock(waiter, waiter->end == END_ERROR);
     }
+}
+
+/* Await before count: what is acknowledged between both is heard. */
+void blocking_count(struct blocking_set *set)
+{
+    const struct partition *partition = set->partition;
+    if (list_empty(&set->counting) || !partition->copies.replica)
+        return;
+    replica_await_acknowledged(partition->copies.replica);
+    for (struct list *link = set->counting.next; link != &set->counting; link = link->next) {
+        struct waiter *waiter = container_of(link, struct waiter, counting);
+        if (waiter->end != END_NONE || copies_with(partition, waiter->index) < waiter->copies)
+            continue;
+        waiter->end = END_COUNTED;
+        list_push(&set->ending, &waiter->ending);
+    }
+    end_unblocked(set);
 }
 
 /* The waiter's command runs again for each of its keys, as if that key had changed. */
@@ -413,53 +469,16 @@ static enum type awaited_type(struct blocking_set *set, const struct awaited *aw
     return found ? entry.meta.type : TYPE_NONE;
 }
 
-/* The argument with the timeout of the waiter's command; 0: none. */
-static uint32_t timeout_argument(const struct waiter *waiter)
-{
-    enum { AWAIT_TIMEOUT = 3 };
-    struct stream_arguments streams;
-    if (waiter->command->flags & CMD_INTERNAL)
-        return AWAIT_TIMEOUT;
-    switch (waiter->command->timeout) {
-    case TIMEOUT_SECONDS_LAST:
-    case TIMEOUT_MS_LAST:
-        break;
-    case TIMEOUT_SECONDS_AT_1:
-        return 1;
-    case TIMEOUT_MS_BLOCK:
-        (void)stream_arguments_find(waiter->argv, waiter->argc, &streams);
-        return streams.block_at;
-    }
-    return waiter->argc - 1;
-}
-
-/* The command waits on at another shard: its timeout becomes what is left, a text in `text`. */
-static void shorten_timeout(const struct blocking_set *set, struct waiter *waiter, char text[32])
-{
-    uint32_t at = timeout_argument(waiter);
-    uint64_t now_ms = loop_mono_ms(set->partition->loop);
-    if (!at || !waiter->deadline_ms)
-        return;
-    uint64_t rest_ms = waiter->deadline_ms > now_ms ? waiter->deadline_ms - now_ms : 1;
-    bool is_ms = waiter->command->flags & CMD_INTERNAL ||
-                 waiter->command->timeout == TIMEOUT_MS_LAST ||
-                 waiter->command->timeout == TIMEOUT_MS_BLOCK;
-    int len =
-        is_ms ? snprintf(text, 32, "%" PRIu64, rest_ms)
-              : snprintf(text, 32, "%" PRIu64 ".%03u", rest_ms / 1000, (unsigned)(rest_ms % 1000));
-    waiter->argv[at] = (struct bytes){text, (size_t)len};
-}
-
 /* Runs the waiter's command again; waiter and session may be freed by it. */
 static void serve_waiter(struct blocking_set *set, struct waiter *waiter, struct bytes key,
                          bool is_foreign)
 {
-    char timeout[32];
+    char timeout[WAITER_TIMEOUT_MAX];
     waiter->is_kept = false;
     set->serving = waiter;
     enter_wait(waiter);
     if (is_foreign)
-        shorten_timeout(set, waiter, timeout);
+        waiter_shorten_timeout(waiter, loop_mono_ms(set->partition->loop), timeout);
     dispatch_again(waiter->session, waiter->command, waiter->argv, waiter->argc, &key);
     waits_leave(waiter->session);
     set->serving = NULL;
@@ -585,6 +604,7 @@ struct blocking_set *blocking_new(struct partition *partition)
     list_init(&set->ready);
     list_init(&set->stalled);
     list_init(&set->ending);
+    list_init(&set->counting);
     set->timer = timer_new(partition->loop, on_timer, set);
     set->resume = blocking_resume;
     return set;

@@ -1,5 +1,5 @@
 /*
- * blocking.h - commands that wait for a key: BLPOP and similar ones, XREAD BLOCK.
+ * blocking.h - commands that wait for a key: BLPOP and similar ones, XREAD BLOCK; or for copies: WAIT, WAITAOF.
  *
  *   handler ─ key is empty ─► blocking_wait ──► the client waits, its later requests stay unread
  *      ▲                                              │
@@ -13,6 +13,8 @@
  *
  * A waiter is a session, or one of the waits that a proxy's connection carries (waits.h).
  *
+ * A waiter for copies does not run again: it gets their number, when enough of them have its record or its time is over.
+ *
  * When the command runs again, call->ready_key is the key that became ready: as in Redis, a waiter of several keys is
  * served from that key, not from the first of its arguments. The key always has the right type then.
  */
@@ -22,7 +24,9 @@
 
 struct blocking_set; /* all of a partition */
 struct call;
+struct command;
 struct partition;
+struct reply;
 struct session;
 struct space;
 struct waiter;
@@ -45,6 +49,10 @@ void blocking_wake_after(struct call *call, uint64_t wake_ms);
 /* As blocking_wait, but a key is ready when it has the type of the commands of `group` (SCREE AWAIT). */
 bool blocking_await(struct call *call, enum command_group group, const struct bytes *keys,
                     uint32_t count, uint64_t timeout_ms);
+/* Makes the client wait until so many copies have the record of this index. As blocking_wait, but nothing runs again: see blocking_count. */
+bool blocking_wait_copies(struct call *call, uint64_t index, int64_t copies, uint64_t timeout_ms);
+/* The reply of WAIT and WAITAOF, when so many copies have the record. */
+void blocking_reply_copies(struct reply *reply, const struct command *command, unsigned copies);
 /* Parses a timeout in seconds ("0", "1.5"), e.g. BLPOP's last argument; replies Redis' errors. */
 bool blocking_timeout(struct call *call, uint32_t index, uint64_t *timeout_ms);
 
@@ -60,6 +68,8 @@ void blocking_serve(struct blocking_set *set);
 /* As blocking_serve, and also serves waiters that were skipped because their proxy's connection had too many unread
  * replies. */
 void blocking_resume(struct blocking_set *set);
+/* Copies have acknowledged more: ends the waits for which that is enough. */
+void blocking_count(struct blocking_set *set);
 /* The partition does not have all slots any more: the commands that wait for keys of other shards run again, and so bounce or
  * are refused. To be called between two top-level commands. */
 void blocking_end_foreign(struct blocking_set *set);

@@ -165,7 +165,8 @@ static struct replica *make_replica(struct partition *partition, char *error, si
                                                  .on_propose = on_propose,
                                                  .on_install = pass_files,
                                                  .on_failed = on_failed,
-                                                 .on_lost = pass_lost};
+                                                 .on_lost = pass_lost,
+                                                 .on_acknowledged = leadership_acknowledged};
     const struct founding_options *options = &partition->copies.founding->options;
     const struct backend_config *config = &partition->snapshot->config;
     char dir[PATH_MAX];

@@ -341,6 +341,12 @@ void leadership_committed(void *owner, uint64_t index)
         replica_apply_upto(partition->copies.leadership->apply, index);
 }
 
+void leadership_acknowledged(void *owner)
+{
+    const struct partition *partition = owner;
+    blocking_count(partition->watchers.blocking);
+}
+
 /* ---- called by the partition ------------------------------------------------------------------- */
 
 void leadership_tick(struct partition *partition)

@@ -34,9 +34,10 @@ void leadership_free(struct partition *partition);
 /* Ends the replica: nothing is added any more; on_stopped is called at last, at once if there is no replica. */
 void leadership_stop(struct partition *partition, void (*on_stopped)(void *owner), void *owner);
 
-/* replica_events.on_role and on_committed; the owner is the partition. */
+/* replica_events.on_role, on_committed and on_acknowledged; the owner is the partition. */
 void leadership_role(void *owner, const struct replica_role *role);
 void leadership_committed(void *owner, uint64_t index);
+void leadership_acknowledged(void *owner);
 
 /* ---- called by the partition ---- */
 

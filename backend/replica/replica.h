@@ -78,6 +78,8 @@ struct replica_events {
     /* What this copy had promised is lost, or of a group that others have overtaken, and another copy serves: stop the replica, keep the
      * directory under another name, and go on with an empty one. Groups with several voters. NULL: nothing is done. */
     void (*on_lost)(void *owner);
+    /* A copy may have acknowledged more; once after each replica_await_acknowledged. NULL: home does not count them. */
+    void (*on_acknowledged)(void *owner);
 };
 
 /* The files of snapshots; replica's thread. All NULL: there are none. */

@@ -439,11 +439,11 @@ static void on_heard(void *owner, const struct replica_heard *heard)
     const struct consensus_message *message = heard->message;
     struct consensus_event event = {
         .kind = CONSENSUS_MESSAGE, .message = message, .members = heard->members};
-    replica_hear_applied(replica, message->from, heard->applied);
     if (message->kind == CONSENSUS_APPEND_REPLY && !message->is_good)
         replica_peers_refused(replica->net.peers, message->from);
     if (!is_of_election(message->kind) || replica_may_vote(replica))
         hear_message(replica, &event, heard);
+    replica_note_heard(replica, message->from, heard->applied);
     if (message->kind == CONSENSUS_SNAPSHOT)
         begin_fetch(replica, message);
 }

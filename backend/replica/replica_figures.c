@@ -117,6 +117,13 @@ static struct replica_place heard_place(const struct replica *replica, const cha
     return place;
 }
 
+static void tell_acknowledged(struct replica *replica)
+{
+    if (atomic_load_explicit(&replica->shown.is_awaited, memory_order_relaxed) &&
+        atomic_exchange(&replica->shown.is_awaited, false))
+        replica_note_acknowledged(&replica->notes);
+}
+
 void replica_note_figures(struct replica *replica)
 {
     const struct consensus *core = replica_core(replica);
@@ -138,17 +145,49 @@ void replica_note_figures(struct replica *replica)
     pthread_mutex_lock(&replica->shown.figures_lock);
     replica->shown.figures = figures;
     pthread_mutex_unlock(&replica->shown.figures_lock);
+    tell_acknowledged(replica);
 }
 
-void replica_hear_applied(struct replica *replica, uint64_t id, uint64_t applied)
+/* Only of the present term: what was acknowledged in an earlier one may have been cut since. True: it is more. */
+static bool note_match(const struct replica *replica, struct replica_figure *figure)
+{
+    const struct consensus *core = replica_core(replica);
+    uint64_t before = figure->match;
+    if (core && core->term == replica->shown.figures.term)
+        figure->match = member_match(core, figure->id);
+    return figure->match > before;
+}
+
+static bool note_said(struct replica *replica, struct replica_figure *figure, uint64_t applied)
+{
+    pthread_mutex_lock(&replica->shown.figures_lock);
+    figure->applied = applied;
+    figure->heard_us = clock_boot_us();
+    bool is_more = note_match(replica, figure);
+    pthread_mutex_unlock(&replica->shown.figures_lock);
+    return is_more;
+}
+
+void replica_note_heard(struct replica *replica, uint64_t id, uint64_t applied)
 {
     struct replica_figures *figures = &replica->shown.figures;
-    for (unsigned i = 0; i < figures->count; i++) {
-        if (figures->of[i].id != id)
-            continue;
-        pthread_mutex_lock(&replica->shown.figures_lock);
-        figures->of[i].applied = applied;
-        figures->of[i].heard_us = clock_boot_us();
-        pthread_mutex_unlock(&replica->shown.figures_lock);
-    }
+    for (unsigned i = 0; i < figures->count; i++)
+        if (figures->of[i].id == id && note_said(replica, &figures->of[i], applied))
+            tell_acknowledged(replica);
+}
+
+void replica_await_acknowledged(struct replica *replica)
+{
+    atomic_store(&replica->shown.is_awaited, true);
+}
+
+unsigned replica_acknowledged(struct replica *replica, uint64_t term, uint64_t index)
+{
+    const struct replica_figures *figures = &replica->shown.figures;
+    unsigned count = 0;
+    pthread_mutex_lock(&replica->shown.figures_lock);
+    for (unsigned i = 0; i < figures->count && figures->term == term; i++)
+        count += figures->of[i].id != figures->own && figures->of[i].match >= index;
+    pthread_mutex_unlock(&replica->shown.figures_lock);
+    return count;
 }

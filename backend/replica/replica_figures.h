@@ -3,6 +3,7 @@
  * copies are at the addresses of the map.
  *
  *   replica thread ─ 10 times a second ─► figures ◄─ any thread, under a lock
+ *                  ─ with each message  ─► applied, match, heard_us of its copy
  */
 #pragma once
 
@@ -59,3 +60,9 @@ uint64_t replica_lag_note(struct replica_lag *lag, uint64_t applied, uint64_t co
 bool replica_is_led(const struct replica_figures *figures, uint64_t now_us);
 /* Any thread, until replica_free. */
 void replica_figures(struct replica *replica, struct replica_figures *to);
+
+/* Number of other copies whose logs have the record of this leader's, which it wrote in this term or before, on their disks; 0: it leads in
+ * another term. Any thread, until replica_free. */
+unsigned replica_acknowledged(struct replica *replica, uint64_t term, uint64_t index);
+/* Home waits for copies: replica_events.on_acknowledged is called once, soon. To be called before they are counted. Home's thread. */
+void replica_await_acknowledged(struct replica *replica);

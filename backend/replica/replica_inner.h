@@ -57,6 +57,7 @@ struct replica_shown {
     _Atomic uint64_t declines_us; /* it does not lead again unasked until then; clock_boot_us */
     atomic_int own_room;          /* enum replica_room: as home has said last */
     atomic_int room_of_most;      /* … of a leader's voters */
+    atomic_bool is_awaited;       /* home is told when a copy has acknowledged more */
     pthread_mutex_t figures_lock;
     struct replica_figures figures; /* written by the replica's thread only */
 };
@@ -263,8 +264,8 @@ void replica_append_drop(struct replica *replica);
 /* ---- replica_figures.c ---- */
 
 void replica_note_figures(struct replica *replica);
-/* A message of the copy says that its data have all records up to `applied`. */
-void replica_hear_applied(struct replica *replica, uint64_t id, uint64_t applied);
+/* A message of the copy, which the core has heard, says that its data have all records up to `applied`. */
+void replica_note_heard(struct replica *replica, uint64_t id, uint64_t applied);
 
 /* ---- replica_restarts.c ---- */
 

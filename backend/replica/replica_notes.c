@@ -128,6 +128,19 @@ void replica_note_lost(const struct replica_notes *notes)
     replica_mail_send(notes->mail, notes->home, &note->letter);
 }
 
+static void hear_acknowledged(struct replica_letter *letter)
+{
+    struct note *note = arrived_note(letter);
+    if (note->events.on_acknowledged)
+        note->events.on_acknowledged(note->owner);
+}
+
+void replica_note_acknowledged(const struct replica_notes *notes)
+{
+    struct note *note = note_new(notes, hear_acknowledged);
+    replica_mail_send(notes->mail, notes->home, &note->letter);
+}
+
 static void hear_stopped(struct replica_letter *letter)
 {
     struct note *note = arrived_note(letter);

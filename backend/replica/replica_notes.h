@@ -27,6 +27,7 @@ void replica_note_install(const struct replica_notes *notes, const char *dir,
                           const struct replica_record *record);
 void replica_note_failed(const struct replica_notes *notes, const char *reason);
 void replica_note_lost(const struct replica_notes *notes);
+void replica_note_acknowledged(const struct replica_notes *notes);
 /* The last one. */
 void replica_note_stopped(const struct replica_notes *notes, void (*on_stopped)(void *owner),
                           void *owner);

@@ -2,7 +2,10 @@
 
 #include "backend/context/partition.h"
 #include "shared/check.h"
+#include "shared/command/arguments.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { TIMER_MS_MAX = 60 * 60 * 1000 }; /* the timer is set again for a later deadline */
@@ -100,6 +103,41 @@ static struct bytes waiter_key(const struct space *space, struct bytes key, char
     if (key.len)
         memcpy(*buffer + sizeof(void *), key.data, key.len);
     return (struct bytes){*buffer, sizeof(void *) + key.len};
+}
+
+/* The argument with the timeout of the waiter's command; 0: none. */
+static uint32_t timeout_argument(const struct waiter *waiter)
+{
+    enum { AWAIT_TIMEOUT = 3 };
+    struct stream_arguments streams;
+    if (waiter->command->flags & CMD_INTERNAL)
+        return AWAIT_TIMEOUT;
+    switch (waiter->command->timeout) {
+    case TIMEOUT_SECONDS_LAST:
+    case TIMEOUT_MS_LAST:
+        break;
+    case TIMEOUT_SECONDS_AT_1:
+        return 1;
+    case TIMEOUT_MS_BLOCK:
+        (void)stream_arguments_find(waiter->argv, waiter->argc, &streams);
+        return streams.block_at;
+    }
+    return waiter->argc - 1;
+}
+
+void waiter_shorten_timeout(struct waiter *waiter, uint64_t now_ms, char text[WAITER_TIMEOUT_MAX])
+{
+    uint32_t at = timeout_argument(waiter);
+    if (!at || !waiter->deadline_ms)
+        return;
+    uint64_t rest_ms = waiter->deadline_ms > now_ms ? waiter->deadline_ms - now_ms : 1;
+    bool is_ms = waiter->command->flags & CMD_INTERNAL ||
+                 waiter->command->timeout == TIMEOUT_MS_LAST ||
+                 waiter->command->timeout == TIMEOUT_MS_BLOCK;
+    int len = is_ms ? snprintf(text, WAITER_TIMEOUT_MAX, "%" PRIu64, rest_ms)
+                    : snprintf(text, WAITER_TIMEOUT_MAX, "%" PRIu64 ".%03u", rest_ms / 1000,
+                               (unsigned)(rest_ms % 1000));
+    waiter->argv[at] = (struct bytes){text, (size_t)len};
 }
 
 struct bytes awaited_key(const struct awaited *awaited)

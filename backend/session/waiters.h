@@ -46,7 +46,7 @@ struct wait {
     struct waiter *waiter;
 };
 
-enum waiter_end { END_NONE, END_TIMEOUT, END_ERROR };
+enum waiter_end { END_NONE, END_TIMEOUT, END_ERROR, END_COUNTED };
 
 /* A waiting client; the bytes of its arguments follow argv in the same allocation. */
 struct waiter {
@@ -64,7 +64,10 @@ struct waiter {
     bool is_kept;         /* its command ran again and waits again */
     uint8_t end;          /* enum waiter_end, while in blocking_set.ending */
     struct list ending;
-    size_t bytes; /* memory of the waiter */
+    struct list counting; /* in blocking_set.counting: it waits for copies */
+    uint64_t index;       /* … that have the record; 0: it waits for keys */
+    int64_t copies;       /* so many of them */
+    size_t bytes;         /* memory of the waiter */
     uint32_t argc;
     struct bytes argv[];
 };
@@ -75,6 +78,7 @@ struct blocking_set {
     struct list ready; /* of struct awaited, in the order they became ready */
     struct list stalled;
     struct list ending;     /* waiters to unblock after the running command */
+    struct list counting;   /* waiters for copies */
     struct waiter *serving; /* waiter whose command runs again; NULL: none */
     uint32_t clients;
     struct waiter **heap; /* by due_ms, the earliest first */
@@ -113,5 +117,8 @@ void awaited_make_ready(struct blocking_set *set, struct awaited *awaited);
 void waiter_schedule(struct blocking_set *set, struct waiter *waiter);
 /* Takes a waiter with a due time out of the heap. */
 void waiter_unschedule(struct blocking_set *set, struct waiter *waiter);
+/* The command waits on at another shard: its timeout becomes what is left, a text in `text`. */
+enum { WAITER_TIMEOUT_MAX = 32 };
+void waiter_shorten_timeout(struct waiter *waiter, uint64_t now_ms, char text[WAITER_TIMEOUT_MAX]);
 /* Sets the timer to the first due time. A timer that fires too early is set again. */
 void waiters_set_timer(struct blocking_set *set);

@@ -190,8 +190,25 @@ static void merge_concat(const struct merge *merge, struct reply *reply)
     }
 }
 
-/* The i-th element is 1 if all shards reply 1 (MERGE_AND), or if one does (MERGE_OR). */
-static void merge_truths(const struct merge *merge, struct reply *reply)
+/* The smallest number of the shards' next elements (MERGE_LEAST), or 1 if one of them is 1 (MERGE_OR). */
+static int64_t merge_element(const struct merge *merge, size_t *at)
+{
+    int64_t least = INT64_MAX;
+    bool any = false;
+    for (uint32_t i = 0; i < merge->count; i++) {
+        struct resp_value value;
+        int64_t number =
+            resp_value_next(merge->replies[i].frame, &at[i], &value) && value.type == ':'
+                ? value.count
+                : 0;
+        least = number < least ? number : least;
+        any |= number == 1;
+    }
+    return merge->rule == MERGE_OR ? any : least;
+}
+
+/* Arrays of numbers, element by element. */
+static void merge_elements(const struct merge *merge, struct reply *reply)
 {
     size_t *at = calloc(merge->count, sizeof(*at));
     CHECK(at);
@@ -205,18 +222,8 @@ static void merge_truths(const struct merge *merge, struct reply *reply)
     }
     if (!bad)
         reply_array(reply, elements);
-    for (int64_t element = 0; element < elements && !bad; element++) {
-        bool all = true;
-        bool any = false;
-        for (uint32_t i = 0; i < merge->count; i++) {
-            struct resp_value value;
-            bool is_true = resp_value_next(merge->replies[i].frame, &at[i], &value) &&
-                           value.type == ':' && value.count == 1;
-            all &= is_true;
-            any |= is_true;
-        }
-        reply_int(reply, merge->rule == MERGE_AND ? all : any);
-    }
+    for (int64_t element = 0; element < elements && !bad; element++)
+        reply_int(reply, merge_element(merge, at));
     if (bad)
         merge_nonsense(bad, reply);
     free(at);
@@ -398,9 +405,9 @@ void merge_replies(const struct merge *merge, struct reply *reply)
     case MERGE_CONCAT:
         merge_concat(merge, reply);
         return;
-    case MERGE_AND:
+    case MERGE_LEAST:
     case MERGE_OR:
-        merge_truths(merge, reply);
+        merge_elements(merge, reply);
         return;
     case MERGE_UNION:
         merge_union(merge, reply);

@@ -280,7 +280,7 @@ const char *command_merge_name(enum command_merge merge)
         [MERGE_SUM] = "sum",
         [MERGE_MIN] = "min",
         [MERGE_MAX] = "max",
-        [MERGE_AND] = "and",
+        [MERGE_LEAST] = "least",
         [MERGE_OR] = "or",
         [MERGE_ALL_OK] = "all-ok",
         [MERGE_ANY_OK] = "any-ok",
@@ -351,8 +351,6 @@ static const char *response_tip(enum command_merge merge)
         return "response_policy:agg_min";
     case MERGE_MAX:
         return "response_policy:agg_max";
-    case MERGE_AND:
-        return "response_policy:agg_logical_and";
     case MERGE_OR:
         return "response_policy:agg_logical_or";
     case MERGE_ALL_OK:
@@ -364,6 +362,7 @@ static const char *response_tip(enum command_merge merge)
         return "response_policy:special";
     case MERGE_ONE:
     case MERGE_ARRAY:
+    case MERGE_LEAST:
     case MERGE_CONCAT:
     case MERGE_UNION:
     case MERGE_MAP:

@@ -223,7 +223,7 @@ enum command_merge {
     MERGE_SUM,           /* integers added */
     MERGE_MIN,           /* the smallest integer */
     MERGE_MAX,           /* the largest integer */
-    MERGE_AND,           /* arrays of 0/1, element-wise */
+    MERGE_LEAST,         /* arrays of numbers: the smallest, element-wise */
     MERGE_OR,            /* arrays of 0/1: 1 if any shard has 1 */
     MERGE_ALL_OK,        /* the first reply (all are alike: +OK, a SHA) */
     MERGE_ANY_OK,        /* the first reply that is no error, else the first error */

@@ -138,8 +138,8 @@ START_TEST(the_merge_and_needs_every_shard)
         merged2(MERGE_OR, FRAMES("*3\r\n:1\r\n:0\r\n:0\r\n", "*3\r\n:1\r\n:1\r\n:0\r\n")),
         "*3\r\n:1\r\n:1\r\n:0\r\n");
     ck_assert_str_eq(
-        merged2(MERGE_AND, FRAMES("*3\r\n:1\r\n:1\r\n:0\r\n", "*3\r\n:1\r\n:0\r\n:1\r\n")),
-        "*3\r\n:1\r\n:0\r\n:0\r\n");
+        merged2(MERGE_LEAST, FRAMES("*3\r\n:1\r\n:2\r\n:0\r\n", "*3\r\n:1\r\n:1\r\n:2\r\n")),
+        "*3\r\n:1\r\n:1\r\n:0\r\n");
 }
 END_TEST
 
