@@ -17,7 +17,7 @@
 
 enum {
     PROBED_KEYS = 64,
-    GIVE_UP_MS = 3000,
+
     RECEIVE_WAIT_MS = 100,
     SHOW_MS = 1000,
     SHOW_QUIET_MS = 10 * 1000
@@ -156,6 +156,7 @@ static bool begin_first(struct live *live)
     struct source_point nothing = {.position = 0};
     struct live_row row;
     spool_clear(&live->spool);
+    spool_drop_rules(&live->spool);
     if (!is_target_empty(live) || !has_transactions(live) || !start_source(live, &nothing) ||
         !receive_full_copy(live) || !copy_full(live, COPY_CHECK))
         return false;
@@ -183,10 +184,16 @@ static bool begin_load_again(struct live *live, const struct live_row *row)
     return take_session(live, row) && start_source(live, &point);
 }
 
-static bool begin_follow(struct live *live, const struct live_row *row)
+static bool begin_follow(struct live *live)
 {
+    struct live_row row;
     spool_clear(&live->spool);
-    return take_session(live, row) && start_source(live, &row->point);
+    if (!live_seize(live, &row))
+        return target_failed(live);
+    if (!row.exists)
+        return live_fail(live, EXIT_SESSION, live->options->to.address,
+                         "another scree-copy has just gone on with this session, or ended it");
+    return start_source(live, &row.point);
 }
 
 static bool begin_live(struct live *live)
@@ -194,9 +201,12 @@ static bool begin_live(struct live *live)
     struct live_row row;
     if (!live_enter(live, &row))
         return target_failed(live);
+    if (live->options->command == COPY_CUTOVER && (!row.exists || row.is_load))
+        return live_fail(live, EXIT_TARGET, live->options->to.address,
+                         "it has no live copy of this session that follows its source");
     if (!row.exists)
         return begin_first(live);
-    return row.is_load ? begin_load_again(live, &row) : begin_follow(live, &row);
+    return row.is_load ? begin_load_again(live, &row) : begin_follow(live);
 }
 
 /* Writes the full copy into the target; then the stream follows. */
@@ -222,19 +232,23 @@ static bool load_full_copy(struct live *live)
 
 /* ---- a run ---- */
 
+static void follow_source(struct live *live)
+{
+    bool cuts_over = live->options->command == COPY_CUTOVER;
+    live->goal.end = cuts_over ? LIVE_CAUGHT_UP : live->options->follows ? LIVE_NEVER : LIVE_SILENT;
+    live->link.is_broken = true; /* so it connects */
+    live_apply(live);
+    if (cuts_over && live->exit == EXIT_DONE && !live->is_stopped)
+        live_cut_over(live);
+    if (cuts_over && live->exit == EXIT_DONE)
+        spool_clear(&live->spool);
+}
+
 static void on_live_signal(void *owner, int signum)
 {
     struct live *live = owner;
     (void)signum;
     live->is_stopped = true;
-    timer_start(live->link.timer, GIVE_UP_MS, 0);
-    loop_stop(live->link.loop);
-}
-
-static void on_given_up(void *owner)
-{
-    struct live *live = owner;
-    live->link.is_given_up = true;
     loop_stop(live->link.loop);
 }
 
@@ -296,14 +310,12 @@ static void free_live(struct live *live)
 {
     if (live->source)
         live_source_free(live->source);
-    live_disconnect(live);
-    timer_free(live->link.timer);
-    loop_free(live->link.loop);
+    struct loop *loop = live->link.loop;
+    live_link_fini(live);
+    loop_free(loop);
     spool_close(&live->spool);
     batch_free(&live->batch);
     free(live->read.data);
-    free((char *)live->link.reply.data);
-    free((char *)live->link.exec.data);
     free(live);
 }
 
@@ -314,16 +326,15 @@ enum copy_exit live_run(const struct copy_options *options)
     live->options = options;
     live->target = *options;
     live->target.lanes = 1;
-    live->link.loop = loop_new();
+    live_link_init(live, loop_new());
     report_init(&live->report, options);
     (void)snprintf(live->row_name, sizeof live->row_name, "scree-copy:live:%s", options->session);
-    live->link.timer = timer_new(live->link.loop, on_given_up, live);
     loop_on_signal(live->link.loop, SIGINT, on_live_signal, live);
     loop_on_signal(live->link.loop, SIGTERM, on_live_signal, live);
     if (!spool_open(&live->spool, options->spool, options->session))
         (void)live_fail(live, EXIT_SESSION, live->spool.error, "");
     else if (find_spool_id(live) && begin_live(live) && load_full_copy(live))
-        live_apply(live);
+        follow_source(live);
     enum copy_exit code = end_live(live);
     free_live(live);
     return code;

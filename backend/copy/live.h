@@ -31,6 +31,20 @@ struct live_row {
     char spool[LIVE_SPOOL_ID_MAX];
 };
 
+/* When the stream has been applied far enough. */
+enum live_end {
+    LIVE_NEVER,
+    LIVE_SILENT,    /* nothing is missing, and the source has been silent for a second */
+    LIVE_CAUGHT_UP, /* nothing is missing at this moment */
+    LIVE_POSITION,  /* up to goal.position; until goal.until_ms, else it has failed */
+};
+
+struct live_goal {
+    enum live_end end;
+    uint64_t position;
+    uint64_t until_ms;
+};
+
 struct live {
     const struct copy_options *options;
     struct copy_options target; /* options of the connection to the target: one lane */
@@ -50,8 +64,8 @@ struct live {
         struct lanes *lanes;
         bool is_ready;
         bool is_broken;
-        bool is_given_up;    /* a signal came long ago, and replies have not */
-        struct timer *timer; /* from the signal to then */
+        bool is_given_up;    /* replies have not come in time */
+        struct timer *timer; /* until then */
         struct bytes reply;  /* to the last call; owned */
         size_t queued;       /* replies to commands in MULTI that have come */
         bool has_refused;    /* of these, some commands that the target does not accept */
@@ -61,6 +75,7 @@ struct live {
         struct bytes exec; /* reply to EXEC; owned */
         char error[LIVE_ERROR_MAX];
     } link; /* to the target */
+    struct live_goal goal;
     struct copy_report report;
     uint64_t commands;
     uint64_t left_out;
@@ -76,6 +91,9 @@ enum copy_exit live_run(const struct copy_options *options);
 
 /* Ends the run with a sentence; the first call counts. Returns false. */
 bool live_fail(struct live *live, enum copy_exit code, const char *what, const char *reason);
+/* The link has no connection yet, and waits in this loop. */
+void live_link_init(struct live *live, struct loop *loop);
+void live_link_fini(struct live *live);
 /* These return false if the connection to the target has failed; link.error says why. */
 bool live_connect(struct live *live);
 void live_disconnect(struct live *live);
@@ -89,6 +107,8 @@ bool live_read_row(struct live *live, struct live_row *row);
 bool live_enter(struct live *live, struct live_row *row);
 /* Writes the row with the next generation, if it is still as live_enter has read it; else !*taken. */
 bool live_take_over(struct live *live, const struct live_row *row, bool *taken);
+/* Raises the generation of a row that another tool may be changing all the time: from then on that tool cannot. Reads the row. */
+bool live_seize(struct live *live, struct live_row *row);
 /* Watches the row, asks for its generation, and begins a transaction: each batch is sent when the replies to these have come, so that a
  * command is never executed outside of a transaction. live_is_open says whether the replies were good. */
 void live_open_transaction(struct live *live);
@@ -102,5 +122,7 @@ struct row_words {
 void live_row_words(const struct live *live, const struct live_row *row, struct row_words *words);
 /* Shows progress, at most once a second. */
 void live_progress(struct live *live, const char *verb, uint64_t end);
-/* Applies the stream until the run ends. */
+/* Applies the stream until the goal is reached, or the run ends. */
 void live_apply(struct live *live);
+/* Ends the live copy: the source refuses writes, and the target has all of them. Otherwise the source goes on as before. */
+void live_cut_over(struct live *live);

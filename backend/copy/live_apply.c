@@ -305,8 +305,23 @@ static bool apply_batch(struct applying *applying, const struct source_state *st
 static bool may_end(const struct applying *applying, const struct source_state *state)
 {
     const struct live *live = applying->live;
-    return !live->options->follows && state->is_streaming &&
-           live->row.point.position == state->end && apply_now_ms() - applying->news_ms > SILENT_MS;
+    bool has_all =
+        state->is_streaming && live->row.point.position == state->end && !live->link.is_broken;
+    switch (live->goal.end) {
+    case LIVE_SILENT:
+        return has_all && apply_now_ms() - applying->news_ms > SILENT_MS;
+    case LIVE_CAUGHT_UP:
+        return has_all;
+    case LIVE_POSITION:
+        return !live->link.is_broken && live->row.point.position >= live->goal.position;
+    default:
+        return false;
+    }
+}
+
+static bool is_too_late(const struct live *live)
+{
+    return live->goal.end == LIVE_POSITION && apply_now_ms() > live->goal.until_ms;
 }
 
 static void apply_once(struct applying *applying)
@@ -317,6 +332,9 @@ static void apply_once(struct applying *applying)
     live_progress(live, "follow", state.end);
     if (state.exit != EXIT_DONE) {
         (void)live_fail(live, state.exit, state.error, "");
+    } else if (is_too_late(live)) {
+        (void)live_fail(live, EXIT_TARGET, live->options->to.address,
+                        "it did not have everything within --pause-max");
     } else if (live->link.is_broken) {
         recover_link(applying);
     } else if (!collect(applying, &state)) {
@@ -335,7 +353,6 @@ void live_apply(struct live *live)
                                 .good_ms = apply_now_ms(),
                                 .news_ms = apply_now_ms()};
     struct source_state state;
-    live->link.is_broken = true; /* connects */
     do {
         apply_once(&applying);
         live_source_state(live->source, &state);

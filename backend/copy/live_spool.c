@@ -79,7 +79,9 @@ bool spool_open(struct spool *spool, const char *folder, const char *session)
         .folder = folder, .session = session, .lock = -1, .rdb = -1, .write = -1, .read = -1};
     spool->write_start = UINT64_MAX;
     spool_path(spool, "rdb", spool->path);
+    spool_path(spool, "acl", spool->rules);
     spool_path(spool, "lock", path);
+    (void)mkdir(folder, 0700); /* if it fails, so does open */
     spool->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (spool->lock < 0)
         return spool_failed(spool, path);
@@ -169,6 +171,40 @@ bool spool_rdb_end(struct spool *spool)
 bool spool_has_rdb(const struct spool *spool)
 {
     return access(spool->path, R_OK) == 0;
+}
+
+/* ---- rules ---- */
+
+bool spool_keep_rules(struct spool *spool, const char *text)
+{
+    int file = open(spool->rules, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool is_kept = file >= 0 && write_to_spool(spool, file, bytes_of(text)) && fsync(file) == 0;
+    if (!is_kept)
+        (void)spool_failed(spool, spool->rules);
+    close_file(&file);
+    return is_kept;
+}
+
+char *spool_rules(const struct spool *spool)
+{
+    int file = open(spool->rules, O_RDONLY | O_CLOEXEC);
+    struct stat stat_of;
+    char *text = NULL;
+    if (file >= 0 && fstat(file, &stat_of) == 0 && stat_of.st_size > 0) {
+        size_t size = (size_t)stat_of.st_size;
+        text = calloc(1, size + 1);
+        if (text && read(file, text, size) != (ssize_t)size) {
+            free(text);
+            text = NULL;
+        }
+    }
+    close_file(&file);
+    return text;
+}
+
+void spool_drop_rules(const struct spool *spool)
+{
+    (void)unlink(spool->rules);
 }
 
 /* ---- segments ---- */

@@ -3,6 +3,7 @@
  *
  *   DIR/scree-copy.SESSION.lock                 one tool at a time
  *   DIR/scree-copy.SESSION.rdb                  the full copy (.part while it arrives)
+ *   DIR/scree-copy.SESSION.acl                  rules of the source's users, before a cut-over
  *   DIR/scree-copy.SESSION.00000000000000812345 stream behind position 812345, SPOOL_SEGMENT_BYTES and more; then the next one
  *
  *   source ─ spool_add ─► … │ segment │ segment ─ spool_read ─► target; spool_drop removes segments that it has
@@ -30,6 +31,7 @@ struct spool {
     int read;                     /* segment that is being read; -1: none */
     uint64_t read_start;          /* its first position */
     char path[SPOOL_PATH_MAX];    /* of the full copy */
+    char rules[SPOOL_PATH_MAX];   /* of the rules of users */
     char error[SPOOL_ERROR_MAX];
 };
 
@@ -43,8 +45,12 @@ bool spool_rdb_begin(struct spool *spool);
 bool spool_rdb_add(struct spool *spool, struct bytes data);
 bool spool_rdb_end(struct spool *spool);
 bool spool_has_rdb(const struct spool *spool);
-/* Removes all files but the lock. */
+/* Removes the full copy and all segments. */
 void spool_clear(struct spool *spool);
+/* The rules that the users of the source had before a cut-over: keep them, read them (malloc; NULL: there are none), remove them. */
+bool spool_keep_rules(struct spool *spool, const char *text);
+char *spool_rules(const struct spool *spool);
+void spool_drop_rules(const struct spool *spool);
 /* Writes segments from this position on; those that begin before it stay. */
 void spool_begin(struct spool *spool, uint64_t position);
 bool spool_add(struct spool *spool, struct bytes data);

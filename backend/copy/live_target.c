@@ -4,12 +4,15 @@
 #include "backend/copy/live.h"
 #include "backend/copy/value_reader.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/error_code.h"
 #include "shared/number.h"
 #include "shared/resp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { REPLY_MS = 60 * 1000, STOPPED_REPLY_MS = 3000 };
 
 /* ---- events ---- */
 
@@ -124,11 +127,52 @@ void live_disconnect(struct live *live)
     live->link.lanes = NULL;
 }
 
+static void on_given_up(void *owner)
+{
+    struct live *live = owner;
+    live->link.is_given_up = true;
+    (void)snprintf(live->link.error, sizeof live->link.error, "%s: no reply in time",
+                   live->target.to.address);
+    loop_stop(live->link.loop);
+}
+
+/* How long replies may take. */
+static uint64_t patience_ms(const struct live *live)
+{
+    uint64_t now_ms = clock_mono_us() / 1000;
+    if (live->goal.end == LIVE_POSITION)
+        return live->goal.until_ms > now_ms ? live->goal.until_ms - now_ms : 1;
+    return live->is_stopped ? STOPPED_REPLY_MS : REPLY_MS;
+}
+
+void live_link_init(struct live *live, struct loop *loop)
+{
+    live->link.loop = loop;
+    live->link.timer = timer_new(loop, on_given_up, live);
+}
+
+void live_link_fini(struct live *live)
+{
+    live_disconnect(live);
+    timer_free(live->link.timer);
+    free((char *)live->link.reply.data);
+    free((char *)live->link.exec.data);
+}
+
 bool live_await(struct live *live)
 {
-    while (!live->link.is_broken && !live->link.is_given_up && lanes_waiting(live->link.lanes) > 0)
-        loop_run(live->link.loop);
-    return !live->link.is_broken && !live->link.is_given_up;
+    struct live_link *link = &live->link;
+    bool was_stopped = live->is_stopped;
+    link->is_given_up = false;
+    timer_start(link->timer, patience_ms(live), 0);
+    while (!link->is_broken && !link->is_given_up && lanes_waiting(link->lanes) > 0) {
+        loop_run(link->loop);
+        if (live->is_stopped && !was_stopped)
+            timer_start(link->timer, patience_ms(live), 0);
+        was_stopped = live->is_stopped;
+    }
+    timer_stop(link->timer);
+    return !link->is_broken && !link->is_given_up;
 }
 
 bool live_call(struct live *live, const struct bytes *words, uint32_t count)
@@ -210,6 +254,23 @@ bool live_take_over(struct live *live, const struct live_row *row, bool *taken)
     *taken = values_count(live->link.reply, &at) > 0;
     if (*taken)
         live->row = next;
+    return true;
+}
+
+bool live_seize(struct live *live, struct live_row *row)
+{
+    struct bytes raise[] = {BYTES("HINCRBY"), bytes_of(live->row_name), BYTES("generation"),
+                            BYTES("1")};
+    size_t at = 0;
+    if (!live_call(live, raise, COUNT_OF(raise)))
+        return false;
+    uint64_t generation = (uint64_t)value_number(live->link.reply, &at);
+    if (!live_read_row(live, row))
+        return false;
+    live->row = *row;
+    if (!row->exists) /* it was deleted just before, and is there again with this field only */
+        return live_call(live, (struct bytes[]){BYTES("DEL"), bytes_of(live->row_name)}, 2);
+    row->exists = row->generation == generation;
     return true;
 }
 

@@ -13,7 +13,8 @@
 static const char HELP[] =
     "usage: scree-copy [run|check|verify] --from rdb:FILE --to scree://[USER@]HOST:PORT[/DB] "
     "[options]\n"
-    "       scree-copy --from redis://[USER@]HOST:PORT --to scree://[USER@]HOST:PORT --spool DIR "
+    "       scree-copy [run|cutover] --from redis://[USER@]HOST:PORT --to scree://[USER@]HOST:PORT "
+    "--spool DIR "
     "[options]\n"
     "\n"
     "Copies an RDB file of Redis 6 to 8.2 or Valkey 7 to 9 into Scree: all types, functions, times "
@@ -23,6 +24,10 @@ static const char HELP[] =
     "  run       checks the file and the target, then copies (without a word: run)\n"
     "  check     says everything that is wrong, and copies nothing\n"
     "  verify    compares every key of the file with the target, and copies nothing\n"
+    "  cutover   ends the copy of a running server: the server refuses writes from then on, and "
+    "the "
+    "target has\n"
+    "            all of them; if that fails, the server takes writes as before\n"
     "\n"
     "  --from SOURCE       rdb:FILE, or rdb:- for standard input; redis://[USER@]HOST:PORT, a "
     "running server;\n"
@@ -48,6 +53,7 @@ static const char HELP[] =
     "                      the target has it\n"
     "  --session NAME      name of a live copy; a tool with the same name goes on with it (default "
     "default)\n"
+    "  --pause-max TIME    of cutover: after this time the source takes writes again (default 2s)\n"
     "  --follow WORD       no: end when the target has everything that the source has\n"
     "  --ca-file FILE      authorities for screes:// and rediss:// (default: those of the system)\n"
     "  --cert-file FILE    own certificate for screes://\n"
@@ -261,6 +267,9 @@ static bool parse_pair(struct copy_options *options, const char *name, const cha
         return parse_existing(options, value);
     if (strcmp(name, "--functions") == 0)
         return parse_yes(name, value, &options->has_functions);
+    if (strcmp(name, "--pause-max") == 0)
+        return option_number(OPTION_MS, bytes_of(value), &options->pause_ms) ||
+               wrong("--pause-max: expected a time such as 2s, not '%s'", value);
     if (strcmp(name, "--follow") == 0)
         return parse_yes(name, value, &options->follows);
     if (strcmp(name, "--session") == 0)
@@ -287,6 +296,8 @@ static bool parse_word(struct copy_options *options, const char *word)
         options->command = COPY_CHECK;
     else if (strcmp(word, "verify") == 0)
         options->command = COPY_VERIFY;
+    else if (strcmp(word, "cutover") == 0)
+        options->command = COPY_CUTOVER;
     else if (strcmp(word, "run") != 0)
         return false;
     return true;
@@ -315,7 +326,7 @@ static bool has_selection(const struct copy_options *options)
 
 static bool is_complete_live(const struct copy_options *options)
 {
-    if (options->command != COPY_RUN)
+    if (options->command != COPY_RUN && options->command != COPY_CUTOVER)
         return wrong("check and verify need a file: --from rdb:FILE");
     if (!*options->spool)
         return wrong("--spool is missing: a folder with room for what the source sends until "
@@ -337,6 +348,8 @@ static bool are_complete(const struct copy_options *options)
         return wrong("--to is missing");
     if (!options->file)
         return is_complete_live(options);
+    if (options->command == COPY_CUTOVER)
+        return wrong("cutover needs a running server: --from redis://HOST:PORT");
     if (options->to.db >= 0 && options->dbs.count > 0)
         return wrong("--db and a database in --to exclude each other");
     if (options->existing == EXISTING_REFUSE && options->command == COPY_RUN &&
@@ -358,6 +371,7 @@ enum options_result options_parse(int argc, char **argv, struct copy_options *op
                                      .tls = {"", "", ""},
                                      .spool = "",
                                      .session = "default",
+                                     .pause_ms = 2000,
                                      .follows = true};
     options->to.password = password ? password : "";
     options->from.password = from_password ? from_password : "";

@@ -13,7 +13,7 @@
 
 enum { COPY_GLOBS_MAX = 64, COPY_DBS_MAX = 64, COPY_ADDRESS_MAX = 512, COPY_LANES_MAX = 64 };
 
-enum copy_command { COPY_RUN, COPY_CHECK, COPY_VERIFY };
+enum copy_command { COPY_RUN, COPY_CHECK, COPY_VERIFY, COPY_CUTOVER };
 /* What happens to keys that the target has already. */
 enum copy_existing { EXISTING_REPLACE, EXISTING_KEEP, EXISTING_REFUSE };
 
@@ -51,6 +51,7 @@ struct copy_options {
     struct copy_target from; /* a server: redis://, rediss:// */
     const char *spool;       /* of a live copy: a folder */
     const char *session;     /* its name */
+    uint64_t pause_ms;       /* of cutover */
     bool follows;            /* it goes on until it is stopped */
     struct copy_target to;
     struct copy_dbs dbs;

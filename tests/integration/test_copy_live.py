@@ -12,11 +12,12 @@ import tempfile
 import threading
 import time
 
+from support import ROOT
 from support.certs import Kit
 from support.cluster import Cluster, Oracle, binary, free_ports
 from support.copied import Source, address, copy, fill, fill_groups, value_of
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
-from support.resp import Connection, encode
+from support.resp import Closed, Connection, encode
 
 suite = Suite(__doc__)
 ROW = 'scree-copy:live:default'
@@ -28,10 +29,10 @@ DBS = ('0', '1', '3')
 class Tool:
     """A running scree-copy."""
 
-    def __init__(self, oracle, cluster, spool, *words, **more):
+    def __init__(self, oracle, cluster, spool, *words, command='run', **more):
         self.errors = os.path.join(spool, 'errors.txt')
         with open(self.errors, 'w', encoding='utf-8') as errors:
-            self.child = subprocess.Popen([binary('scree-copy'), '--quiet', '--from', 'redis://127.0.0.1:%d' % oracle.port, '--to', address(cluster),
+            self.child = subprocess.Popen([binary('scree-copy'), command, '--quiet', '--from', 'redis://127.0.0.1:%d' % oracle.port, '--to', address(cluster),
                                            '--spool', spool, *words], stdout=subprocess.DEVNULL, stderr=errors, **more)
 
     def __enter__(self):
@@ -359,6 +360,7 @@ class PlayedSource:
     def __init__(self, header, stream, piece=7):
         played = self
         self.header, self.stream, self.piece, self.acknowledged, self.asked = header, stream, piece, [], []
+        self.replies, self.commands = {}, []
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self):
@@ -371,7 +373,8 @@ class PlayedSource:
                             played.asked.append(words[1:])
                             self.send(played.begin(words))
                         else:
-                            self.send(b'+OK\r\n')
+                            played.commands.append(words)
+                            self.send(played.replies.get(words[0], lambda _: b'+OK\r\n')(words))
 
             def send(self, data):
                 for at in range(0, len(data), played.piece):
@@ -427,6 +430,55 @@ def _(run):
             check_equal(source.asked[-1], [b'a' * 40, b'%d' % (1001 + whole)])
 
 
+@suite.case('the commands for a running server in docs/from-redis.md do what the page says')
+def _(run):
+    with open(os.path.join(ROOT, 'docs', 'from-redis.md'), encoding='utf-8') as page:
+        blocks = [block.split('```')[0].splitlines() for block in page.read().split('```sh\n')[2:4]]
+    commands = [line.split('#')[0] for block in blocks for line in block]
+    check_equal(len(commands), 3, str(commands))
+    with setting() as (oracle, source, cluster, spool), cluster.connect() as target:
+        fill(source, 'before:', (3,))
+
+        def words(command):
+            command = command.replace('redis://ADMIN@OLD:6379', 'redis://OLD:6379').replace('redis://OLD:6379', 'redis://127.0.0.1:%d' % oracle.port)
+            return command.replace('scree://PROXY:7379', address(cluster)).replace('/var/tmp', spool).replace('scree-copy', binary('scree-copy'), 1).split()
+        with subprocess.Popen(words(commands[0]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+            wait_reached(source, cluster)
+            child.send_signal(signal.SIGTERM)
+        for command in commands[1:]:
+            done = subprocess.run(words(command), capture_output=True, text=True, timeout=patience(), check=False)
+            check_equal(done.returncode, 0, command + done.stderr)
+        check_equal(target.call('EXISTS', ROW)[1], b'0')
+        check_same(Source(oracle), cluster)
+
+
+@suite.case('cutover that fails gives the rules back: when the target is not there in time, after a signal, and in the run after one that was killed')
+def _(run):
+    rules = [b'user default on nopass ~* &* +@all', b'user app on #5e88 ~app:* (~x +get) +@all']
+    fences = [[b'ACL', b'SETUSER', name, b'-@write'] for name in (b'default', b'app')]
+    lifts = [[b'ACL', b'SETUSER', rule.split()[1], b'reset', *rule.split()[2:]] for rule in rules]
+    with Cluster(**SHAPE) as cluster, tempfile.TemporaryDirectory() as spool, PlayedSource(HEADERS['by length'], encode(('SET', 'k', 'v')), 1000) as source:
+        source.replies = {b'ACL': lambda words: b'*2\r\n' + b''.join(b'$%d\r\n%s\r\n' % (len(rule), rule) for rule in rules) if words[1] == b'LIST' else b'+OK\r\n',
+                          b'INFO': lambda words: b'$30\r\nmaster_repl_offset:900000000\r\n\r\n'}  # more than it will ever send
+        with Tool(source, cluster, spool) as tool, cluster.connect() as target:
+            wait_for(lambda: target.call('GET', 'k')[1] == b'v' or tool.child.poll() is not None, 'the copy')
+
+        def asked():
+            return [words for words in source.commands if words[:2] == [b'ACL', b'SETUSER']]
+        done = cut_over(source, cluster, spool, '--pause-max', '200ms')
+        check_equal((done.returncode, 'within --pause-max' in done.stderr, 'takes writes again' in done.stderr, asked()), (4, True, True, fences + lifts), done.stderr)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            source.commands.clear()
+            with Tool(source, cluster, spool, '--pause-max', '100s', command='cutover') as tool:
+                wait_for(lambda: [b'INFO', b'replication'] in source.commands or tool.child.poll() is not None, 'the fence')
+                tool.child.send_signal(number)
+                check_equal((tool.ends(), asked()), (5, fences + lifts) if number == signal.SIGTERM else (-9, fences), tool.said())
+        rules = [rule + b' -@write' for rule in rules]  # as the run that was killed has left them
+        source.commands.clear()
+        done = cut_over(source, cluster, spool, '--pause-max', '200ms')
+        check_equal((done.returncode, asked()), (4, fences + lifts), done.stderr)
+
+
 @suite.case('a rate limit of the target holds the copy up, and no command is taken for refused')
 def _(run):
     with setting(namespaces={'shop': {'token': 'word', 'rate-limit': '400'}}) as (oracle, source, cluster, spool), cluster.connect() as target:
@@ -441,6 +493,69 @@ def _(run):
             child.send_signal(signal.SIGTERM)
             said = child.communicate(timeout=patience())[1]
         check_equal((target.call('GET', 'n')[1], 'refused' in said), (b'1500', False), said)
+
+
+class Counters:
+    """Clients that count, at the source, until they are refused. They note what was acknowledged, and go on."""
+
+    def __init__(self, oracle, count=4):
+        self.oracle, self.stops, self.acknowledged, self.refused = oracle, False, [0] * count, [0] * count
+        self.threads = [threading.Thread(target=self.count, args=(i,)) for i in range(count)]
+
+    def count(self, number):
+        while not self.stops:
+            with contextlib.suppress(OSError, Closed), Connection(self.oracle.address) as connection:
+                while not self.stops:
+                    kind, value = connection.call('INCR', 'counter:%d' % number)
+                    if kind == ':':
+                        self.acknowledged[number] = int(value)
+                    else:
+                        self.refused[number] += 1
+                        time.sleep(0.01)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stops = True
+        for thread in self.threads:
+            thread.join()
+
+
+def cut_over(oracle, cluster, spool, *words):
+    return copy('cutover', '--quiet', '--from', 'redis://127.0.0.1:%d' % oracle.port, '--spool', spool, *words, cluster=cluster)
+
+
+@suite.case('cutover: each acknowledged write is in the target, later ones are refused; the tool that followed ends, and the rules can be given back')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), tempfile.TemporaryDirectory() as other, cluster.connect() as target:
+        fill(source, 'before:', (3,))
+        source.call('ACL', 'SETUSER', 'app', 'on', '>word', '~*', '+@read', '+incr')
+
+        def rules_of_users():
+            return sorted(line.replace(b'sanitize-payload ', b'') for _, line in source.call('ACL', 'LIST'))
+        before = rules_of_users()
+        done = cut_over(oracle, cluster, spool)
+        check_equal((done.returncode, 'no live copy of this session' in done.stderr), (4, True), done.stderr)
+        with Tool(oracle, cluster, spool) as tool:
+            wait_for(lambda: reached(target) >= 0, 'the full copy')
+            with Counters(oracle) as counters:
+                wait_for(lambda: min(counters.acknowledged) > 100, 'the counters to count')
+                done = cut_over(oracle, cluster, other, '--pause-max', '30s')
+                check_equal(done.returncode, 0, done.stderr)
+                wait_for(lambda: min(counters.refused) > 0, 'the counters to be refused')
+            check_equal((tool.ends(), 'the live copy has ended' in tool.said() or 'another scree-copy goes on' in tool.said()), (7, True), tool.said())
+        check_equal([int(target.call('GET', 'counter:%d' % i)[1]) for i in range(4)], counters.acknowledged)
+        check_equal(target.call('EXISTS', ROW)[1], b'0', 'the row')
+        source = Source(oracle)
+        check_same(source, cluster)
+        check_equal(source.connection.call('SET', 'k', 'v')[1].split()[0], b'NOPERM')
+        rules = os.path.join(other, 'scree-copy.default.acl')
+        check('redis-cli < ' + rules in done.stderr, done.stderr)
+        subprocess.run('redis-cli -p %d < %s' % (oracle.port, rules), shell=True, check=True, stdout=subprocess.DEVNULL)
+        check_equal((source.connection.call('SET', 'k', 'v')[1], rules_of_users()), (b'OK', before))
 
 
 @suite.case('rediss:// uses TLS with a client certificate; a source of an unknown authority is refused')
