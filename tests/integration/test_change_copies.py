@@ -8,7 +8,7 @@ import tempfile
 
 from support.copies import UNHURRIED, Copies, TwoVoterShards, Voters
 from support.cluster import Oracle
-from support.followers import Follower, Load, wait_equal
+from support.followers import Follower, Load, difference, wait_equal
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import ReplyError
 
@@ -196,7 +196,7 @@ def _(run):
             for load in loads:
                 load.is_over.set()
                 load.join()
-            wait_equal(cluster, sink, follower)
+            wait_equal(follower, lambda: difference(cluster, sink))
             follower.kill()
             run.note('%d commands, %d kills of leaders' % (sum(load.count for load in loads), kills))
     finally:

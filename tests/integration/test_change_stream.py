@@ -10,7 +10,7 @@ import threading
 import time
 
 from support.cluster import Cluster, Oracle, metric
-from support.followers import Follower, Load, wait_equal
+from support.followers import Follower, LineWriter, Load, difference, table_difference, wait_equal
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.moves import random_slots, wait_settled
 from support.relay import Relay
@@ -547,36 +547,56 @@ def _(run):
 # ---- the program of the documentation ------------------------------------------------------------------------------------
 
 
+def kill_all_at_work(run, cluster, follower):
+    """Random commands, while slots move, and the program, backends and proxies are killed; ends when the cluster rests."""
+    rng = random.Random(5)
+    loads = [Load(cluster, seed) for seed in (1, 2)]
+    for load in loads:
+        load.start()
+    kills, moved = sized(25, long=1000), 0
+    for step in range(kills):
+        follower.kill_at_work(rng)
+        moved += follower.has_moved()
+        if step % 4 == 1:
+            cluster.write_shards(random_slots(rng, 3))
+        if step % 6 == 2:
+            victim = rng.choice(cluster.backends + cluster.proxies)
+            victim.kill9()
+            victim.start()
+    for load in loads:
+        load.is_over.set()
+        load.join()
+    wait_settled(cluster, range(3))
+    run.note('%d commands, %d kills of the program, %d of them when it had copied keys' % (sum(load.count for load in loads), kills, moved))
+
+
+SMALL = {'store': {'change-log': '1gb', 'wal-limit': '1mb', 'memtable': '1mb'}}
+
+
 @suite.case('the program of the documentation keeps a redis-server equal, through moves, kill -9 of everything and of itself')
 def _(run):
-    rng = random.Random(5)
-    folder = tempfile.mkdtemp(prefix='scree-follow-')
-    try:
-        with Oracle() as sink, Cluster(backends=3, partitions=1, linked=True, proxies=1, backend_options={
-                'store': {'change-log': '1gb', 'wal-limit': '1mb', 'memtable': '1mb'}}) as cluster:
-            follower = Follower(folder, cluster.proxies[0].address, sink.address)
-            loads = [Load(cluster, seed) for seed in (1, 2)]
-            for load in loads:
-                load.start()
-            kills, moved = sized(25, long=1000), 0
-            for step in range(kills):
-                follower.kill_at_work(rng)
-                moved += follower.has_moved()
-                if step % 4 == 1:
-                    cluster.write_shards(random_slots(rng, 3))
-                if step % 6 == 2:
-                    victim = rng.choice(cluster.backends + cluster.proxies)
-                    victim.kill9()
-                    victim.start()
-            for load in loads:
-                load.is_over.set()
-                load.join()
-            wait_settled(cluster, range(3))
-            wait_equal(cluster, sink, follower)
-            follower.kill()
-            run.note('%d commands, %d kills of the program, %d of them when it had copied keys' % (sum(load.count for load in loads), kills, moved))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix='scree-follow-') as folder, Oracle() as sink, \
+            Cluster(backends=3, partitions=1, linked=True, proxies=1, backend_options=SMALL) as cluster:
+        follower = Follower(folder, cluster.proxies[0].address, sink.address)
+        kill_all_at_work(run, cluster, follower)
+        wait_equal(follower, lambda: difference(cluster, sink))
+        follower.kill()
+
+
+@suite.case('the lines of JSON of the documentation\'s program make an equal table, through moves, kill -9 of everything and of itself')
+def _(run):
+    with tempfile.TemporaryDirectory(prefix='scree-lines-') as folder, \
+            Cluster(backends=3, partitions=1, linked=True, proxies=1, backend_options=SMALL) as cluster:
+        writer = LineWriter(folder, cluster.proxies[0].address)
+        kill_all_at_work(run, cluster, writer)
+        wait_equal(writer, lambda: table_difference(cluster, writer))
+        with cluster.connect() as client:
+            client.get('SELECT', 1)
+            client.get('SET', 'of database 1', 1)
+            client.get('SWAPDB', 0, 1)
+        wait_equal(writer, lambda: table_difference(cluster, writer))
+        check_equal(writer.table(), {b'of database 1': (b'string', -1, b'1')})
+        writer.kill()
 
 
 suite.main()

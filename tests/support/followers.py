@@ -1,5 +1,8 @@
-"""followers.py - the program of docs/change-stream.md, which keeps a redis-server equal to a cluster, and what it is tried with."""
+"""followers.py - the programs of docs/change-stream.md, which keep a redis-server or a table equal to a cluster, and what they are tried with."""
 
+import base64
+import glob
+import json
 import os
 import random
 import re
@@ -9,14 +12,15 @@ import threading
 import time
 
 from support import ROOT
+from support.cluster import in_ranges
 from support.harness import PATIENCE, wait_for
 from support.resp import Closed, Connection, ReplyError
 
 
-def write_program(folder):
+def write_program(folder, number=0):
     with open(os.path.join(ROOT, 'docs', 'change-stream.md'), encoding='utf-8') as file:
-        text = re.search(r'```python\n(.*?)```', file.read(), re.S).group(1)
-    path = os.path.join(folder, 'follow.py')
+        text = re.findall(r'```python\n(.*?)```', file.read(), re.S)[number]
+    path = os.path.join(folder, 'program-%d.py' % number)
     with open(path, 'w', encoding='utf-8') as file:
         file.write(text)
     return path
@@ -71,6 +75,55 @@ class Follower:
         self.kill()
 
 
+def bytes_of(value):
+    """A value of a line as the client of these tests has it."""
+    if isinstance(value, list):
+        return [bytes_of(item) for item in value]
+    if isinstance(value, dict):
+        return base64.b64decode(value['base64'])
+    return value.encode() if isinstance(value, str) else value
+
+
+class LineWriter(Follower):
+    """The program that writes lines of JSON."""
+
+    def __init__(self, folder, proxy):
+        super().__init__(folder, proxy, ('', 0))
+        self.lines = os.path.join(folder, 'lines')
+        os.mkdir(self.lines)
+        self.argv = [sys.executable, write_program(folder, 1), str(proxy[1]), self.lines]
+
+    def token(self):
+        return self.files()[-1:]
+
+    def files(self):
+        return sorted(glob.glob(os.path.join(self.lines, '*.ndjson')))
+
+    def table(self):
+        """What a loader of all files has: {key: (type, until, value)}."""
+        rows = {}
+        for path in self.files():
+            with open(path, encoding='utf-8') as file:
+                for line in file:
+                    load_line(rows, json.loads(line))
+        return {key: row[:3] for key, row in rows.items()}
+
+
+def load_line(rows, line):
+    if line['kind'] == 'flush':
+        for key in [key for key, row in rows.items() if in_ranges(row[3], line['slots'])]:
+            del rows[key]
+    elif line['kind'] == 'del':
+        rows.pop(bytes_of(line['key']), None)
+    elif line['kind'] == 'set':
+        kind, value = bytes_of(line['type']), bytes_of(line['value'])
+        if kind == b'hash':
+            value = dict(value)
+        elif kind == b'stream':
+            value = [[entry, [item for pair in fields for item in pair]] for entry, fields in value]
+        rows[bytes_of(line['key'])] = kind, line['until'], sorted(value) if kind == b'set' else value, line['slot']
+
+
 def random_command(rng):
     number = rng.randrange(60)
     return rng.choice([
@@ -103,6 +156,7 @@ class Load(threading.Thread):
                 pass
 
 
+NOTHING = b'none', -2, 0
 READS = {b'string': ('GET',), b'hash': ('HGETALL',), b'list': ('LRANGE', 0, -1), b'set': ('SMEMBERS',),
          b'zset': ('ZRANGE', 0, -1, 'WITHSCORES'), b'stream': ('XRANGE', '-', '+'), b'none': ('EXISTS',)}
 
@@ -144,13 +198,24 @@ def difference(cluster, sink):
     return None
 
 
-def wait_equal(cluster, sink, follower):
+def table_difference(cluster, writer):
+    """A key of the table that is not as in the cluster; None: all are."""
+    table = writer.table()
+    with cluster.connect() as client:
+        for key in all_keys(client) | set(table):
+            here, there = content(client, key), table.get(key, NOTHING)
+            if here != there:
+                return key, here, there
+    return None
+
+
+def wait_equal(follower, find_difference):
     last = [None]
 
     def is_equal():
         follower.keep_alive()
         try:
-            last[0] = difference(cluster, sink)
+            last[0] = find_difference()
         except (OSError, Closed, ReplyError) as error:
             last[0] = error
         return last[0] is None
