@@ -3,12 +3,15 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/partition/hand_over.h"
 #include "backend/peer/link.h"
 #include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
+#include "backend/replica/replica.h"
 #include "backend/slots/cluster_heard.h"
 #include "backend/slots/peering.h"
 #include "backend/slots/slot_owners.h"
+#include "shared/log.h"
 #include "shared/metrics.h"
 #include "shared/out.h"
 #include "shared/version.h"
@@ -30,7 +33,7 @@ struct leader_line {
     struct peer_self self;
     struct peer_link *link; /* NULL: no other copy is known to lead */
     uint32_t listeners;
-    struct peer_request leaders;
+    struct peer_request leaders, lead;
     uint64_t ask_ms; /* monotonic: LEADERS is asked then */
 };
 
@@ -116,6 +119,42 @@ static void ask_leaders(struct leader_line *line)
     (void)peer_link_send(line->link, &line->leaders, PEER_LEADERS, (struct bytes){"", 0});
 }
 
+/* ---- LEAD -------------------------------------------------------------------------------------- */
+
+/* peer_handle_fn. The copy may have asked on a connection that another shard has made: then its address is no copy's. */
+void handle_lead(struct partition *partition, struct peer_incoming *incoming,
+                 const struct peer_frame *frame)
+{
+    const char *refusal = hand_over_begin(partition, incoming->peer.address);
+    if (refusal) {
+        peer_incoming_refuse(incoming, frame->id, REFUSAL(OTHER, refusal));
+        return;
+    }
+    replica_decline(partition->copies.replica, true); /* or the lead would return soon */
+    peer_incoming_done(incoming, frame->id, (struct bytes){"", 0});
+}
+
+static void on_lead(struct peer_request *request, enum peer_result result, struct bytes payload)
+{
+    const struct leader_line *line = container_of(request, struct leader_line, lead);
+    if (result == PEER_REFUSED)
+        log_event(LOG_WARN, "lead_refused", "partition=%u reason=\"%.*s\"", line->partition->index,
+                  (int)payload.len, payload.data);
+}
+
+const char *leader_line_ask_lead(struct partition *partition)
+{
+    struct leader_line *line = partition->copies.line;
+    if (!line || !line->link || line->link->state != PEER_LINK_UP)
+        return "the copy that leads cannot be reached: when it is lost, the others elect one of "
+               "them by themselves";
+    line->lead.on_reply = on_lead;
+    if (!line->lead.id &&
+        peer_link_send(line->link, &line->lead, PEER_LEAD, (struct bytes){"", 0}) != PEER_SENT)
+        return "the copy that leads has not answered earlier requests yet";
+    return NULL;
+}
+
 /* ---- the connection ---------------------------------------------------------------------------- */
 
 static uint64_t batch_index_of(void *owner)
@@ -173,6 +212,7 @@ static struct leader_line *line_new(struct partition *partition)
     CHECK(line);
     line->partition = partition;
     list_init(&line->leaders.link);
+    list_init(&line->lead.link);
     line->self = (struct peer_self){
         .loop = partition->loop,
         .word = "FOLLOW",

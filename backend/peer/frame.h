@@ -31,6 +31,7 @@
  *   REPLICA_HELLO, REPLICA_CORE, REPLICA_PART: the log of a shard for another copy (backend/replica/replica_message.h); the last two
  *   have no reply
  *   LEADERS   empty; of a copy of this shard           ─► DONE   what is known of all shards (cluster_heard.h)
+ *   LEAD      empty; of a copy of this shard           ─► DONE   the receiver hands over to the sender (hand_over.h)
  *   LISTEN    u8 the sender wants PUBLISH from now on, or 0: no longer, u64 order; empty: it wants ─► DONE   (channel_relay.h)
  *   PUBLISH   u32 length of the channel, channel, payload; it has no reply
  *   any request                                          ─► FAILED u8 code │ sentence (refusal.h); nothing was executed
