@@ -383,6 +383,15 @@ static uint64_t pause_ms(const struct changes *changes, struct proxy_worker *wor
     return (at_us - now_us) / 1000;
 }
 
+/* Can a shard be read on at once? One that waits for others cannot: their clocks must come after first. */
+static bool can_read_on(const struct changes *changes)
+{
+    for (uint32_t i = 0; i < changes->token.count; i++)
+        if (changes->reach[i].lag_ms && !changes->reach[i].early_us)
+            return true;
+    return false;
+}
+
 /* All shards were read. */
 static void end_round(struct client *client, struct changes *changes, struct reply *reply)
 {
@@ -399,7 +408,7 @@ static void end_round(struct client *client, struct changes *changes, struct rep
              worker->thread.is_stopping)
         changes_reply(changes, reply);
     else
-        pause_call(changes, changes->lag_ms ? 0 : pause_ms(changes, worker), next_round);
+        pause_call(changes, can_read_on(changes) ? 0 : pause_ms(changes, worker), next_round);
 }
 
 /* request_done_fn: shards that had to wait for others were read on. After an error the first replies count, and the next call gets it. */
