@@ -281,12 +281,15 @@ static unsigned count_acknowledged(const struct call *call, uint64_t index)
     return call->borrow ? 0 : replica_acknowledged(copies->replica, copies->term, index);
 }
 
-/* The shard has copies. They are awaited before they are counted: else one between both would not be heard. */
+/* The shard has copies. If they are too few, they are counted again after they are awaited: else one between both would not be heard. */
 static void wait_for_copies(struct call *call, const struct copies_wish *wish)
 {
     uint64_t index = newest_write(call->partition);
-    replica_await_acknowledged(call->partition->copies.replica);
     unsigned copies = count_acknowledged(call, index);
+    if (copies < wish->copies) {
+        replica_await_acknowledged(call->partition->copies.replica);
+        copies = count_acknowledged(call, index);
+    }
     if (copies >= wish->copies ||
         !blocking_wait_copies(call, index, wish->copies, wish->timeout_ms))
         blocking_reply_copies(&call->reply, call->command, copies);

@@ -2,7 +2,6 @@
 """WAIT and WAITAOF count the copies that have a client's writes."""
 
 import contextlib
-import signal
 
 from support.cluster import slot_of
 from support.copies import Copies, TwoShards, Voters
@@ -20,12 +19,12 @@ def blocked(client):
 def asleep(*backends):
     """These processes do nothing."""
     for backend in backends:
-        backend.signal(signal.SIGSTOP)
+        backend.pause()
     try:
         yield
     finally:
         for backend in backends:
-            backend.signal(signal.SIGCONT)
+            backend.resume()
 
 
 @suite.case('copies that are away are not counted; WAIT 0 0 waits for nothing, and a wait ends when enough copies have the write')
