@@ -152,6 +152,24 @@ static void print_slave(const struct call *call, const struct replica_figures *f
                     "connected_slaves:0\r\n");
 }
 
+/* Of copies it names their log, as the offsets are its indexes: it is the same at all of them, and another one after FORCE. */
+static void print_replid(const struct partition *partition, bool has_copies, struct out *out)
+{
+    if (has_copies)
+        out_printf(out, "master_replid:%016" PRIx64 "%024" PRIx32 "\r\n", partition->batch.log_id,
+                   partition->copies.generation);
+    else
+        out_printf(out, "master_replid:%s\r\n", partition->process->run_id);
+}
+
+/* Redis' words: the copy waits until nothing is in flight, and then for the other one. */
+static const char *failover_state(const struct partition_copies *copies)
+{
+    if (!copies->hand_over)
+        return "no-failover";
+    return copies->is_held ? "failover-in-progress" : "waiting-for-sync";
+}
+
 void info_replication(const struct call *call, struct out *out)
 {
     struct replica_figures figures;
@@ -164,8 +182,8 @@ void info_replication(const struct call *call, struct out *out)
         if (is_one_of_several)
             print_slaves(&figures, out);
     }
-    out_printf(out, "master_failover_state:no-failover\r\nmaster_replid:%s\r\n",
-               call->partition->process->run_id);
+    out_printf(out, "master_failover_state:%s\r\n", failover_state(&call->partition->copies));
+    print_replid(call->partition, is_one_of_several, out);
     out_printf(
         out,
         "master_replid2:0000000000000000000000000000000000000000\r\nmaster_repl_offset:%" PRIu64

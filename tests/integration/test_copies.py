@@ -211,12 +211,19 @@ def wait_refused(copy):
     wait_for(knows, 'the copy to know that the leader lives')
 
 
+def replication_ids(copies):
+    """What INFO replication of the copies names the log whose indexes are its offsets."""
+    return {copies.info(index)['master_replid'] for index in range(len(copies.backends))}
+
+
 @suite.case('a copy that is forced takes the place of a lost leader; the old one serves nothing, until it has the files of the new one')
 def _(run):
     with Copies() as copies:
         with copies.leader() as leader:
             load(leader, 'key')
         copies.wait_follows(1, 2)
+        before = replication_ids(copies)
+        check_equal(len(before), 1, 'replication ids')
         with copies.copy(1) as connection:
             wait_refused(connection)
         copies.backends[0].kill9()
@@ -235,6 +242,8 @@ def _(run):
             shutil.rmtree(copies.backends[index].data)
             copies.backends[index].start()
         check_equal_copies(copies, 'later')
+        after = replication_ids(copies)
+        check(len(after) == 1 and after != before, 'replication ids: %r, then %r' % (before, after))
 
 
 class TwoOfProcess(Copies):
