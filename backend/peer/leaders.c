@@ -12,7 +12,8 @@
 struct peer_leader {
     struct peer_leadership leadership;
     const char *address; /* of the map, or `gone`; NULL: not known */
-    char *gone;          /* the address, since a map does not have it any more */
+    char *
+        gone; /* an address that the map does not have: the leader's, or one that a copy names as its leader's */
 };
 
 struct peer_leaders {
@@ -195,13 +196,16 @@ static bool is_of_host(struct bytes address)
     return !is_file && address.len <= PEER_ADDRESS_MAX && address_valid(address);
 }
 
-/* A copy names its leader, whose address the map does not have: it may have been dropped before this partition heard any leader. */
+/* A copy names its leader, whose address the map does not have: the map has dropped it since, or is older than that of the copies.
+ * What was noted stays, so it must be newer than the leader before. */
 static const char *take_gone(struct peer_leaders *leaders, const struct shard *shard,
                              struct bytes address)
 {
     struct peer_leader *leader = leader_of(leaders, shard);
-    if (leader->address || !is_of_host(address) || is_of_any_shard(leaders->map, address))
+    if (!is_of_host(address) || is_of_any_shard(leaders->map, address))
         return NULL;
+    if (leader->address == leader->gone)
+        leader->address = NULL;
     free(leader->gone);
     leader->gone = strndup(address.data, address.len);
     CHECK(leader->gone);

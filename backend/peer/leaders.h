@@ -4,7 +4,7 @@
  *   what a link, or a connection to this partition, brings    the link to the shard
  *   ──────────────────────────────────────────────────────    ────────────────────────────────────────────────────
  *   the connection broke, or was refused                      tries the next address of the shard
- *   -NOTLEADER address                                        tries this address, if the map has it, or no leader was heard
+ *   -NOTLEADER address                                        tries this address, also if the map does not have it
  *   identity on the link: (generation, term) newer than       stays; this is noted, and what comes from older leaders
  *     what is noted                                             is dropped
  *   identity on a connection: newer than what is noted        asks at the address in it, if the map has that; until then nothing
@@ -58,8 +58,8 @@ const char *peer_leaders_address(const struct peer_leaders *leaders, const char 
 unsigned peer_leaders_addresses(const struct peer_leaders *leaders, const char *shard);
 /* One of them, 0 …; the map has the shard. */
 const char *peer_leaders_at(const struct peer_leaders *leaders, const char *shard, unsigned index);
-/* The address that a copy of the shard names, which has replied this line to a greeting. NULL: it names none, or one that the map does not
- * have, while a leader is known. Where none is, such an address counts as one of the map until a leader is heard. */
+/* The address that a copy of the shard names, which has replied this line to a greeting. NULL: it names none, or one of another shard, or a
+ * file. One that the map does not have counts as one of the map until another leader is heard, or named. */
 const char *peer_leaders_named(struct peer_leaders *leaders, const char *shard, struct bytes line);
 
 /* Writes the reply of a copy that does not lead to SCREE PEER, without its '-'. `leader`: address, may be empty. Returns `to`. */

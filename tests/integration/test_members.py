@@ -4,9 +4,10 @@
 import contextlib
 import re
 import shutil
+import signal
 
-from support.cluster import metric
-from support.copies import QUICK, UNHURRIED
+from support.cluster import Backend, metric, slot_of
+from support.copies import QUICK, UNHURRIED, TwoShards
 from support.harness import Suite, check, check_equal, wait_for
 from support.members import Members
 from support.resp import Closed, ReplyError
@@ -141,6 +142,48 @@ def _(run):
             text = members.backends[index].http('/metrics')[1]
             return [int(metric(text, 'scree_backend_peer_links' + name)) for name in ('', '_up')]
         wait_for(lambda: [links(index) for index in range(3)] == [[int(index != leader)] * 2 for index in range(3)], 'one line to the leader at each copy')
+
+
+class OldMap(TwoShards):
+    """Shard a has three copies that vote, shard b one. Shard b and the proxy read another file, which stays as it was when `is_old`."""
+
+    def __init__(self):
+        self.is_old = False
+        super().__init__(orders=([0, 1, 2], [3]), replicas='voters', proxy_options={'proxy': {'shards': 'old-shards.ini'}})
+        backend = self.backends[3]
+        backend.options = {**backend.options, 'backend': {**backend.options['backend'], 'shards': self.folder + '/old-shards.ini'}}
+
+    def write_shards(self, slots=None):
+        super().write_shards(slots)
+        if not self.is_old:
+            shutil.copy(self.shards_path, self.folder + '/old-shards.ini')
+
+    def leads(self, index):
+        return self.phase(index) == 'serving'
+
+
+@suite.case('a backend and a proxy whose maps lack the address of the leader of another shard reach it: its copies name it')
+def _(run):
+    with OldMap() as shards, shards.connect() as client:
+        keys = [next(key for key in map(str, range(100)) if slot_of(key) // 8192 == half) for half in range(2)]
+        shards.is_old = True
+        shards.orders[0].append(4)
+        shards.backends.append(Backend(shards, 4, shards.backends[0].options))
+        shards.write_shards()
+        for index in range(3):
+            shards.backends[index].signal(signal.SIGHUP)
+        shards.start_retrying(shards.backends[4])
+        target = '%s:%d' % shards.backends[4].addresses[0][:2]
+
+        def handed_over():
+            for index in range(3):
+                with contextlib.suppress(OSError, Closed), shards.copy(index) as copy:
+                    copy.get('SCREE', 'LEADER', 'TO', target)
+            return shards.leads(4)
+        wait_for(handed_over, 'the new copy to lead', pause=0.2)
+        wait_for(lambda: shards.link(3, 'a').get('address') == target and shards.link(3, 'a')['state'] == 'up', 'shard b to be linked to it')
+        check_equal(client.get('MSET', keys[0], 'v', keys[1], 'w'), b'OK')
+        check_equal(client.get('MGET', *keys), [b'v', b'w'])
 
 
 if __name__ == '__main__':

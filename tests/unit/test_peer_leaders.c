@@ -157,9 +157,24 @@ static void test_a_copy_names_a_leader_that_the_map_does_not_have(void)
     CHECK(names(leaders, "-NOTLEADER w:1 it does", "w:1") && leads(leaders, ""));
     CHECK(strcmp(peer_leaders_claimed(leaders, &leader), "w:1") == 0);
     CHECK(hear(leaders, "w:1", 1, 5) == PEER_LEADER_NEWER && leads(leaders, "w:1"));
-    CHECK(names(leaders, "-NOTLEADER q:1", "")); /* a leader is known */
+    CHECK(names(leaders, "-NOTLEADER W:1", "w:1") && leads(leaders, "w:1"));
     CHECK(hear(leaders, "y:1", 1, 6) == PEER_LEADER_NEWER && leads(leaders, "y:1"));
-    CHECK(names(leaders, "-NOTLEADER w:1", ""));
+    CHECK(peer_leaders_addresses(leaders, "b") == 2);
+    peer_leaders_free(leaders);
+}
+
+/* The map here is older than that of the copies. What was heard before counts. */
+static void test_a_copy_names_a_newer_leader_that_the_map_does_not_have_yet(void)
+{
+    struct peer_leaders *leaders = leaders_with("x:1 y:1");
+    CHECK(hear(leaders, "x:1", 1, 5) == PEER_LEADER_NEWER);
+    CHECK(names(leaders, "-NOTLEADER w:1", "w:1") && leads(leaders, "x:1"));
+    CHECK(peer_leaders_addresses(leaders, "b") == 3);
+    CHECK(hear(leaders, "w:1", 1, 4) == PEER_LEADER_OLDER && leads(leaders, "x:1"));
+    CHECK(hear(leaders, "w:1", 1, 6) == PEER_LEADER_NEWER && leads(leaders, "w:1"));
+    CHECK(names(leaders, "-NOTLEADER v:1", "v:1") && leads(leaders, ""));
+    CHECK(hear(leaders, "v:1", 1, 5) == PEER_LEADER_OLDER);
+    CHECK(hear(leaders, "v:1", 1, 7) == PEER_LEADER_NEWER && leads(leaders, "v:1"));
     peer_leaders_free(leaders);
 }
 
@@ -199,6 +214,7 @@ int main(void)
     test_a_leader_that_a_new_map_drops_leads_until_a_newer_one_does();
     test_a_shard_with_one_copy_is_never_older();
     test_a_copy_names_a_leader_that_the_map_does_not_have();
+    test_a_copy_names_a_newer_leader_that_the_map_does_not_have_yet();
     test_a_copy_names_an_address_of_the_map_or_none();
     test_links_try_the_addresses_of_their_shard();
     return 0;
