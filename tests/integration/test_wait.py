@@ -118,6 +118,14 @@ def _(run):
             check_equal([client.get('WAIT', 2, 50), client.get('WAITAOF', 1, 2, 50), client.get('WAIT', 1, 0)], [1, [1, 1], 1])
             waiter.send('WAIT', 2, 0)
             wait_for(lambda: blocked(leader), 'the client to wait at this shard')
+            with shards.connect() as other:
+                number = other.get('CLIENT', 'ID')
+                other.send('WAITAOF', 1, 2, 0)
+                wait_for(lambda: b'blocked_clients:2\r\n' in leader.get('INFO', 'clients'), 'both clients to wait')
+                check_equal([client.get('CLIENT', 'UNBLOCK', number), other.read()], [1, ('*', [(':', b'1'), (':', b'1')])])
+                other.send('WAIT', 2, 0)
+                wait_for(lambda: b'blocked_clients:2\r\n' in leader.get('INFO', 'clients'), 'the client to wait again')
+            wait_for(lambda: blocked(leader), 'the wait of a client that has left to end')
         check_equal(waiter.read(), (':', b'2'))
 
 
