@@ -3,9 +3,9 @@
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
 #include "backend/storage/copied_batch.h"
+#include "backend/storage/replay_rows.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
-#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/path.h"
@@ -24,16 +24,6 @@ enum {
     WAL_SEGMENT_MAX = 16 << 20, /* a backup copies a segment even if only a part is needed */
     /* free bytes that a reopen needs besides those for the rows in the WAL */
     RECOVER_BYTES_FREE = 4 << 20,
-    PROGRESS_EVERY_US = 1000 * 1000,
-};
-
-/* How far a replay of the WAL is, for the log. */
-struct replay_progress {
-    uint64_t begun_us; /* monotonic time */
-    uint64_t logged_us;
-    uint64_t batches;
-    uint64_t bytes;
-    uint64_t bytes_max; /* of the WAL's files, with zeros at their ends */
 };
 
 struct storage {
@@ -48,9 +38,9 @@ struct storage {
     /* shared: flush and checkpoint; exclusive: the database was reopened and has not all rows yet */
     pthread_rwlock_t lock;
     pthread_mutex_t trim_lock; /* keeps the WAL whole during a checkpoint; taken after `lock` */
-    struct replay_progress progress;
-    int replay_error; /* of the last batch that could not be applied */
-    bool is_behind;   /* the tables lack the rows of the WAL */
+    struct replay_rows *rows;  /* while the WAL is replayed */
+    int replay_error;          /* of the last batch that could not be applied */
+    bool is_behind;            /* the tables lack the rows of the WAL */
     /* this store is one of several copies: the end of its WAL is not its own; set by home, read by all threads */
     atomic_bool is_replicated;
     bool is_copy;  /* storage_checkpoint made it, and nothing was written since */
@@ -234,54 +224,18 @@ static int leave_wal(struct storage *storage, char *error, size_t size)
 
 /* ---- replay ------------------------------------------------------------------------------ */
 
-static void begin_progress(struct storage *storage)
-{
-    uint64_t now_us = clock_mono_us();
-    storage->progress = (struct replay_progress){
-        .begun_us = now_us,
-        .logged_us = now_us,
-        .bytes_max = wal_bytes_at(storage->path),
-    };
-}
-
-/* Counts a batch, and logs the progress once a second. */
-static void count_progress(struct storage *storage, size_t bytes)
-{
-    struct replay_progress *progress = &storage->progress;
-    uint64_t now_us = clock_mono_us();
-    progress->batches++;
-    progress->bytes += bytes;
-    if (now_us - progress->logged_us < PROGRESS_EVERY_US)
-        return;
-    progress->logged_us = now_us;
-    log_event(LOG_INFO, "wal_replaying", "path=%s bytes=%" PRIu64 " of=%" PRIu64, storage->path,
-              progress->bytes, progress->bytes_max);
-}
-
-static void end_progress(const struct storage *storage)
-{
-    const struct replay_progress *progress = &storage->progress;
-    if (progress->batches)
-        log_event(LOG_INFO, "wal_replayed",
-                  "path=%s batches=%" PRIu64 " bytes=%" PRIu64 " ms=%" PRIu64, storage->path,
-                  progress->batches, progress->bytes,
-                  (clock_mono_us() - progress->begun_us) / 1000);
-}
-
 /* replay_fn */
 static bool apply_again(void *owner, struct bytes record, char *error, size_t size)
 {
     struct storage *storage = owner;
-    count_progress(storage, record.len);
-    storage->replay_error = ERR_STORE;
-    if (effects_is_write_batch(record)) {
-        storage->replay_error = store_apply_write_batch(storage->store, record, error, size);
+    replay_rows_count(storage->rows, record.len);
+    if (!effects_is_write_batch(record)) {
+        storage->replay_error = replay_rows_add(storage->rows, record, error, size);
         return storage->replay_error == OK;
     }
-    struct store_batch *batch = store_batch_new();
-    if (store_batch_add_effects(batch, storage->store, record, error, size))
-        storage->replay_error = store_apply(storage->store, batch, error, size);
-    store_batch_free(batch);
+    storage->replay_error = replay_rows_apply(storage->rows, error, size);
+    if (storage->replay_error == OK)
+        storage->replay_error = store_apply_write_batch(storage->store, record, error, size);
     return storage->replay_error == OK;
 }
 
@@ -324,12 +278,14 @@ static void believe_what_is_there(struct storage *storage)
     atomic_store(&storage->committed, there);
 }
 
-/* The tables have all committed rows of the WAL. A store without copies moves them to files and drops what is not
+/* All batches were read. The tables get the last rows, and have all committed rows of the WAL then. A store without copies moves them to files and drops what is not
  * committed; in a store with copies the tail stays as it is, because other copies may have committed it. */
 static int end_replay(struct storage *storage, const struct replay *replay, char *error,
                       size_t size)
 {
-    int err = OK;
+    int err = replay_rows_apply(storage->rows, error, size);
+    if (err != OK)
+        return err;
     storage_commit(storage, left_out(storage));
     storage_commit(storage, replay_committed(replay));
     believe_what_is_there(storage);
@@ -346,7 +302,7 @@ static int end_replay(struct storage *storage, const struct replay *replay, char
     if (err == OK) {
         storage->is_copy = storage->is_behind = false;
         store_replayed(storage->store);
-        end_progress(storage);
+        replay_rows_end(storage->rows);
     }
     return err;
 }
@@ -376,17 +332,30 @@ static struct replay *new_replay(const struct storage *storage, replay_fn *read,
     return replay;
 }
 
+/* Begins a replay into the tables. */
+static struct replay *begin_replay(struct storage *storage)
+{
+    storage->rows = replay_rows_new(storage->store, storage->path);
+    return new_replay(storage, apply_again, storage);
+}
+
+static void free_replay(struct storage *storage, struct replay *replay)
+{
+    replay_rows_free(storage->rows);
+    storage->rows = NULL;
+    replay_free(replay);
+}
+
 /* Opens the WAL, and replays it into the tables. */
 static int open_wal(struct storage *storage, char *error, size_t size)
 {
-    begin_progress(storage);
+    struct replay *replay = begin_replay(storage);
     storage->replay_error = OK;
-    struct replay *replay = new_replay(storage, apply_again, storage);
     storage->wal = open_segments(storage, replay_batch, replay, error, size);
     int err = storage->replay_error != OK ? storage->replay_error : ERR_STORE;
     if (storage->wal)
         err = end_replay(storage, replay, error, size);
-    replay_free(replay);
+    free_replay(storage, replay);
     return err;
 }
 
@@ -412,12 +381,11 @@ static int read_batches(struct storage *storage, struct replay *replay, char *er
 /* Replays the open WAL into the tables. */
 static int replay_wal(struct storage *storage, char *error, size_t size)
 {
-    begin_progress(storage);
-    struct replay *replay = new_replay(storage, apply_again, storage);
+    struct replay *replay = begin_replay(storage);
     int err = read_batches(storage, replay, error, size);
     if (err == ERR_NOT_FOUND)
         err = end_replay(storage, replay, error, size);
-    replay_free(replay);
+    free_replay(storage, replay);
     return err;
 }
 
