@@ -8,7 +8,7 @@
 #include "backend/peer/peer_set.h"
 #include "backend/replica/replica.h"
 #include "backend/session/session.h"
-#include "backend/slots/slot_owners.h"
+#include "backend/slots/peering.h"
 #include "shared/log.h"
 
 #include <stdlib.h>
@@ -35,9 +35,8 @@ static const char *refuse_peer_of_copy(struct call *call, char redirect[PEER_RED
     const struct partition *partition = call->partition;
     if (!partition->copies.is_closed)
         return NULL;
-    return peer_refuse_at_copy(call->argv[2], call->argv[3],
-                               slot_owners_name(partition->shards.owners), partition->copies.leader,
-                               redirect);
+    return peer_refuse_at_copy(call->argv[2], call->argv[3], peering_shard(partition),
+                               partition->copies.leader, redirect);
 }
 
 /* SCREE PEER protocol shard identity: another backend connects to this partition and expects it to be `shard`. */

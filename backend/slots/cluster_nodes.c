@@ -134,17 +134,6 @@ struct making {
     uint32_t outsiders;                 /* runs whose shards are not in the map */
 };
 
-/* A copy that does not lead has no place among the peers, and may not have read its name yet. */
-static const char *own_shard(const struct call *call, const char *address)
-{
-    const struct partition *partition = call->partition;
-    const char *name = slot_owners_name(partition->shards.owners);
-    if (!partition->copies.is_closed)
-        return peer_set_shard(partition->shards.peers);
-    const struct shard *shard = *name ? NULL : peer_shard_at(map_of(call), address);
-    return shard ? shard->name : name;
-}
-
 static uint64_t wall_ms(const struct call *call, uint64_t mono_ms)
 {
     return call->now_ms - (loop_mono_ms(call->partition->loop) - mono_ms);
@@ -433,7 +422,7 @@ static void begin_view(struct making *making, const struct shard_map *map)
     };
     making->names = (const char **)arena_alloc(call->arena, limit * sizeof *making->names);
     peering_address(call->partition, making->address, sizeof making->address);
-    making->own = own_shard(call, making->address);
+    making->own = peering_shard(call->partition);
     if (call->partition->copies.replica)
         replica_figures(call->partition->copies.replica, &making->copies);
 }
@@ -466,11 +455,8 @@ void cluster_nodes_own_id(struct call *call, char id[CLUSTER_ID_LEN + 1])
 
 void cluster_nodes_shard_id(struct call *call, char id[CLUSTER_ID_LEN + 1])
 {
-    char address[PEER_ADDRESS_MAX + 1];
-    if (!cluster_client(call->session)) {
+    if (cluster_client(call->session))
+        cluster_node_id(peering_shard(call->partition), id);
+    else
         cluster_nodes_own_id(call, id);
-        return;
-    }
-    peering_address(call->partition, address, sizeof address);
-    cluster_node_id(own_shard(call, address), id);
 }

@@ -50,6 +50,20 @@ void peering_copies(const struct partition *partition, struct peer_copies *to)
     }
 }
 
+const char *peering_shard(const struct partition *partition)
+{
+    const struct shard_map *map = partition->snapshot->map;
+    const char *name = slot_owners_name(partition->shards.owners);
+    char address[PEER_ADDRESS_MAX + 1];
+    if (!partition->copies.is_closed)
+        return peer_set_shard(partition->shards.peers);
+    if (*name || !map)
+        return name;
+    peering_address(partition, address, sizeof address);
+    const struct shard *shard = peer_shard_at(map, address);
+    return shard ? shard->name : name;
+}
+
 /* peer_host.copies */
 static void describe_copies(void *owner, struct peer_copies *to)
 {

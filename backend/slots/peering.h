@@ -21,6 +21,9 @@ struct peer_set *peering_new(struct partition *partition);
 void peering_configure(struct partition *partition);
 /* Puts a map into force that had to wait while the first slots were claimed; called several times a second. */
 void peering_tick(struct partition *partition);
+/* The shard that the partition is a copy of, empty: none. A copy that does not lead has no place among the shards: the name is that of its
+ * data, and of the map if these have none yet. */
+const char *peering_shard(const struct partition *partition);
 /* The host at which others reach the partition: advertise-host (shared/host_name.h), or bind. */
 void peering_host(const struct partition *partition, char *host, size_t size);
 /* The address at which others reach the partition: advertise-host and advertise-port, or its listen address. */

@@ -9,6 +9,7 @@ transaction has named.
 import contextlib
 import random
 import re
+import shutil
 import signal
 import struct
 import threading
@@ -680,6 +681,21 @@ def _(run):
         masters = sorted(int(line.split()[1].split(':')[1].split('@')[0]) for line in nodes if 'master' in line.split()[2])
         check_equal((len(nodes), masters), (10, sorted(ports[:3] + [cluster.backends[0].addresses[0][1]])))
         check_equal(len(partition.get('CLUSTER', 'SHARDS')), 4)
+
+
+@suite.case('a copy that has no data yet says that it does not lead its shard, and not that it belongs to another one')
+def _(run):
+    with Copies(proxies=0) as copies:
+        for backend in copies.backends:
+            backend.kill9()
+            shutil.rmtree(backend.data)
+        copies.backends[0].spawn()  # it founds no group before the others have answered
+
+        def answer():
+            with contextlib.suppress(OSError, Closed), copies.copy(0) as peer:
+                peer.get('SCREE', 'AUTH', copies.secret)
+                return str(peer.get('SCREE', 'PEER', PEER_PROTOCOL, 'a', identity_with('b', 1, 1, 1)))
+        wait_for(lambda: answer() == 'NOTLEADER - this copy of the shard does not lead', 'the answer of a copy of this shard')
 
 
 REPLICA_HELLO, REPLICA_CORE, REPLICA_PART, REPLICA_KNOWN = 27, 28, 29, 30

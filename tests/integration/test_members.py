@@ -166,6 +166,7 @@ class OldMap(TwoShards):
 def _(run):
     with OldMap() as shards, shards.connect() as client:
         keys = [next(key for key in map(str, range(100)) if slot_of(key) // 8192 == half) for half in range(2)]
+        wait_for(lambda: shards.link(3, 'a').get('state') == 'up' and client.get('MSET', keys[0], 0, keys[1], 0) == b'OK', 'both shards to serve')
         shards.is_old = True
         shards.orders[0].append(4)
         shards.backends.append(Backend(shards, 4, shards.backends[0].options))
