@@ -46,7 +46,7 @@ static bool may_send(struct copy *copy)
 static void send_items(struct copy *copy)
 {
     for (unsigned i = 0; i < ITEMS_AT_ONCE; i++) {
-        if (copy->is_at_end || !may_send(copy))
+        if (copy->is_at_end || copy->later.since_ms || !may_send(copy))
             return;
         if ((!copy->has_item && !next_file_item(copy)) || !copy_send(copy))
             return;
@@ -62,7 +62,7 @@ void copy_pump(struct copy *copy)
         return;
     if (copy->exit == EXIT_DONE)
         send_items(copy);
-    if (copy->is_at_end && lanes_waiting(copy->lanes) == 0)
+    if (copy->is_at_end && !copy->later.first && lanes_waiting(copy->lanes) == 0)
         loop_stop(copy->loop);
 }
 
@@ -78,9 +78,8 @@ static void on_ready(void *owner)
     copy_probe(owner);
 }
 
-static void on_reply(void *owner, const struct request *request, struct bytes frame)
+static void handle_any_reply(struct copy *copy, const struct request *request, struct bytes frame)
 {
-    struct copy *copy = owner;
     if (request->kind == REQUEST_PROBE || request->kind == REQUEST_RIGHT ||
         request->kind == REQUEST_COUNT)
         copy_probe_reply(copy, request, frame);
@@ -91,6 +90,15 @@ static void on_reply(void *owner, const struct request *request, struct bytes fr
         copy_verify_reply(copy, request, frame);
     else
         copy_reply(copy, request, frame);
+}
+
+static void on_reply(void *owner, const struct request *request, struct bytes frame)
+{
+    struct copy *copy = owner;
+    copy->later.sent -= request->is_later;
+    handle_any_reply(copy, request, frame);
+    if (!copy->later.first && copy->later.sent == 0)
+        copy->later.since_ms = 0;
 }
 
 /* All probes have their replies: the copy begins, unless something is wrong. */
@@ -153,6 +161,7 @@ static void connect_and_run(struct copy *copy)
     copy->loop = loop_new();
     copy->timer = timer_new(copy->loop, on_progress, copy);
     copy->again = timer_new(copy->loop, on_pump_timer, copy);
+    copy->later.timer = timer_new(copy->loop, copy_send_later, copy);
     copy->lanes = lanes_new(copy->loop, copy->options, &EVENTS, copy, error);
     if (copy->lanes) {
         run_loop(copy);
@@ -163,6 +172,12 @@ static void connect_and_run(struct copy *copy)
     }
     timer_free(copy->timer);
     timer_free(copy->again);
+    timer_free(copy->later.timer);
+    while (copy->later.first) {
+        struct request *request = copy->later.first;
+        copy->later.first = request->next;
+        request_free(request);
+    }
     loop_free(copy->loop);
 }
 

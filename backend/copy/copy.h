@@ -43,6 +43,12 @@ struct copy {
     struct lanes *lanes;
     struct timer *timer; /* shows progress */
     struct timer *again; /* goes on after a pause */
+    struct copy_later {
+        struct request *first; /* commands that were refused for a reason that passes */
+        struct timer *timer;   /* until they are sent again */
+        uint64_t sent;         /* of those that were sent again, without replies so far */
+        uint64_t since_ms;     /* since when there are such; 0: there are none */
+    } later;
     struct token_bucket rate;
     struct rdb_input input;
     struct rdb_item item;
@@ -91,6 +97,8 @@ void copy_verify_pages(struct copy *copy, const char *reason);
 void copy_verify_reply(struct copy *copy, const struct request *request, struct bytes frame);
 /* Names the key, ends the run, or asks the target which of both is right; copy_ask_reply handles the answer. */
 void copy_error(struct copy *copy, const struct request *request, struct bytes text);
+/* Sends commands again that were refused for a reason that passes. */
+void copy_send_later(void *copy);
 void copy_ask_reply(struct copy *copy, const struct request *request, struct bytes frame);
 /* Handles the reply of a command that writes. */
 void copy_reply(struct copy *copy, const struct request *request, struct bytes frame);

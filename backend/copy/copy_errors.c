@@ -7,6 +7,7 @@
  *     EXISTS key; DBSIZE for a library          ◄──────────────────────────────────────┘
  *       an answer                               the target works, so the error is of the key
  *       an error                                the run ends
+ *   TRYAGAIN, LOADING, …                      they pass: whole keys and libraries are sent again for PASS_MS; then, and for others, the run ends
  *   any other code                            of the target: the run ends, because the next keys would fail too
  *
  * Only codes count (shared/error_code.h): sentences are for people. Sending a whole key twice is harmless; a part of a long key is not
@@ -21,15 +22,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY_SAID_MAX = 80, ERROR_SAID_MAX = 250 };
+enum { KEY_SAID_MAX = 80, ERROR_SAID_MAX = 250, LATER_MS = 200, PASS_MS = 30 * 1000 };
+
+static bool has_one_code(struct bytes error, const char *const *codes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (error_has_code(error, codes[i]))
+            return true;
+    return false;
+}
 
 static bool is_of_key(struct bytes error)
 {
     static const char *const codes[] = {"WRONGTYPE", "BUSYKEY", "NOPERM", "INVALIDOBJ"};
-    for (size_t i = 0; i < COUNT_OF(codes); i++)
-        if (error_has_code(error, codes[i]))
-            return true;
-    return false;
+    return has_one_code(error, codes, COUNT_OF(codes));
+}
+
+static bool does_pass(struct bytes error)
+{
+    static const char *const codes[] = {"TRYAGAIN",   "LOADING",    "CLUSTERDOWN",
+                                        "MASTERDOWN", "NOREPLICAS", "BUSY"};
+    return has_one_code(error, codes, COUNT_OF(codes));
 }
 
 static void end_copy(struct copy *copy, const struct request *request, struct bytes text)
@@ -72,17 +85,58 @@ static void ask_target(struct copy *copy, const struct request *request, struct 
     commands_send(&to, REQUEST_ASK, is_library ? size : words, is_library ? 1 : 2)->kept = error;
 }
 
+/* ---- errors that pass ---- */
+
+/* False: the command was not kept, or such errors have come for too long. */
+static bool send_later(struct copy *copy, const struct request *request)
+{
+    struct copy_later *later = &copy->later;
+    uint64_t now_ms = loop_mono_ms(copy->loop);
+    if (!later->since_ms)
+        later->since_ms = now_ms;
+    if (!request->kept.data || request->kind == REQUEST_ASK || now_ms - later->since_ms > PASS_MS)
+        return false;
+    if (!later->first)
+        timer_start(later->timer, LATER_MS, 0);
+    struct request *again = request_copy(request);
+    again->next = later->first;
+    later->first = again;
+    return true;
+}
+
+void copy_send_later(void *owner)
+{
+    struct copy *copy = owner;
+    struct request *request = copy->later.first;
+    copy->later.first = NULL;
+    while (request && copy->exit == EXIT_DONE) {
+        struct request *next = request->next;
+        struct bytes key = {request->key, request->key_len};
+        struct request *again = lane_again(lane_of(copy->lanes, key), request);
+        again->is_again = request->is_again;
+        again->is_later = true;
+        copy->later.sent++;
+        request_free(request);
+        request = next;
+    }
+    copy->later.first = request;
+}
+
+/* ---- all errors ---- */
+
 void copy_error(struct copy *copy, const struct request *request, struct bytes text)
 {
     struct bytes key = {request->key, request->key_len};
     if (copy->exit != EXIT_DONE)
+        return;
+    if (does_pass(text) && send_later(copy, request))
         return;
     if (is_of_key(text))
         name_failed_key(copy, request, text);
     else if (!error_has_code(text, "ERR"))
         end_copy(copy, request, text);
     else if (request->kept.data && !request->is_again)
-        lane_again(lane_of(copy->lanes, key), request);
+        (void)lane_again(lane_of(copy->lanes, key), request);
     else
         ask_target(copy, request, text);
 }

@@ -97,7 +97,7 @@ static struct request *new_request(const struct lane *lane, enum request_kind ki
     return request;
 }
 
-static void free_lane_request(struct request *request)
+void request_free(struct request *request)
 {
     free((char *)request->kept.data);
     free(request);
@@ -129,11 +129,27 @@ struct request *lane_end(struct lane *lane, enum request_kind kind, struct bytes
     return request;
 }
 
-void lane_again(struct lane *lane, const struct request *request)
+struct request *lane_again(struct lane *lane, const struct request *request)
 {
     struct out *out = lane_begin(lane, request->db);
     out_write(out, request->kept.data, request->kept.len);
-    lane_end(lane, request->kind, (struct bytes){request->key, request->key_len})->is_again = true;
+    struct request *again =
+        lane_end(lane, request->kind, (struct bytes){request->key, request->key_len});
+    again->is_again = true;
+    return again;
+}
+
+struct request *request_copy(const struct request *request)
+{
+    size_t size = sizeof *request + request->key_len;
+    struct request *copy = malloc(size);
+    char *kept = malloc(request->kept.len + 1);
+    CHECK(copy && kept);
+    char *end = kept;
+    memcpy(copy, request, size);
+    copy->next = NULL;
+    copy->kept = bytes_copy_to(&end, request->kept);
+    return copy;
 }
 
 static struct request *take_answered(struct lane *lane)
@@ -183,7 +199,7 @@ static void lane_reply(struct lane *lane, struct bytes frame)
         handle_setup(lane, frame);
     else
         lane->lanes->events->on_reply(lane->lanes->owner, request, frame);
-    free_lane_request(request);
+    request_free(request);
 }
 
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
@@ -285,7 +301,7 @@ static void lane_fini(struct lane *lane)
         stream_abort(lane->stream);
     out_clear(&lane->draft);
     while (lane->oldest)
-        free_lane_request(take_answered(lane));
+        request_free(take_answered(lane));
 }
 
 void lanes_free(struct lanes *lanes)

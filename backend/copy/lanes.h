@@ -55,6 +55,7 @@ struct request {
     bool is_old_stream; /* REQUEST_DUMP: see digest.h */
     bool is_different;  /* REQUEST_TIME: the key has been named already */
     bool is_again;      /* it was sent before */
+    bool is_later;      /* likewise, because of an error that passes */
     struct bytes kept;  /* the command, if it is kept; REQUEST_ASK: the error. Owned */
     uint32_t key_len;
     char key[];
@@ -89,6 +90,9 @@ struct out *lane_begin(struct lane *lane, uint64_t db);
 /* The command was written. Its reply will be passed on with the returned request, to which the caller may add what it needs. */
 struct request *lane_end(struct lane *lane, enum request_kind kind, struct bytes key);
 /* Sends a command again that was kept. */
-void lane_again(struct lane *lane, const struct request *request);
+struct request *lane_again(struct lane *lane, const struct request *request);
+/* A copy of a request whose command was kept; request_free frees it. */
+struct request *request_copy(const struct request *request);
+void request_free(struct request *request);
 /* Requests without a reply. */
 uint64_t lanes_waiting(const struct lanes *lanes);

@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 enum {
+    LOAD_TRIES = 10,
+    LOAD_PAUSES = 20,
     PROBED_KEYS = 64,
 
     RECEIVE_WAIT_MS = 100,
@@ -209,15 +211,30 @@ static bool begin_live(struct live *live)
     return row.is_load ? begin_load_again(live, &row) : begin_follow(live);
 }
 
+/* The target was lost: the full copy is written again from its start, after a pause, a few times. */
+static bool pause_load(struct live *live, unsigned *tries)
+{
+    if (--*tries == 0)
+        return false;
+    live->exit = EXIT_DONE;
+    for (unsigned i = 0; i < LOAD_PAUSES && !live->is_stopped; i++) {
+        live_source_wait(live->source, UINT64_MAX, RECEIVE_WAIT_MS);
+        loop_poll(live->link.loop);
+    }
+    return true;
+}
+
 /* Writes the full copy into the target; then the stream follows. */
 static bool load_full_copy(struct live *live)
 {
     struct live_row row;
+    unsigned tries = LOAD_TRIES;
     uint64_t generation = live->row.generation;
     if (!live->row.is_load)
         return true;
-    if (!copy_full(live, COPY_RUN))
-        return false;
+    while (!copy_full(live, COPY_RUN))
+        if (live->exit != EXIT_TARGET || live->is_stopped || !pause_load(live, &tries))
+            return false;
     if (!live_enter(live, &row))
         return target_failed(live);
     if (!row.exists || row.generation != generation)

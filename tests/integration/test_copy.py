@@ -15,6 +15,7 @@ from support import ROOT, rdb_payload
 from support.cluster import Cluster, Oracle, binary
 from support.copied import Source, address, check_copied, check_equal_keys, copy, fill, fill_groups
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
+from support.later_redis import LaterServer
 
 suite = Suite(__doc__)
 FAR_MS = 4102444800123  # in 2100
@@ -268,7 +269,7 @@ def _(run):
     with tempfile.TemporaryDirectory() as folder:
         path = with_file(folder, b'\x00\x01s\x01v', rdb_list('long', 30, 100000))
         for text in (b'-TRYAGAIN later\r\n', b'-LOADING soon\r\n', b'-MISCONF no space\r\n', b'-NEWCODE that this version does not know\r\n'):
-            for command in (b'SET', b'RPUSH', b'DEL', b'DUMP'):
+            for command in (b'RPUSH', b'DEL', b'DUMP') if text[1:2] in b'TL' else (b'SET', b'RPUSH', b'DEL', b'DUMP'):  # whole keys are sent again
                 commands = (b'DUMP', b'TYPE') if command == b'DUMP' else (command,)
                 with Target(lambda words: text if words[0] in commands else None) as target:
                     done = copy('verify' if command == b'DUMP' else 'run', '--from', path, '--to', target.address)
@@ -309,6 +310,36 @@ def _(run):
         check_equal((done.returncode, len(lost)), (0, 3), done.stderr)
         check('copy: 2 keys, 1 libraries of functions;' in done.stdout, done.stdout)
         check_equal([target.commands.count(words) for words in lost], [2, 2, 2])
+
+
+@suite.case('a whole key that the target refuses for a moment is sent again; when shards are killed, the copy goes on when they are back')
+def _(run):
+    with tempfile.TemporaryDirectory() as folder:
+        path = with_file(folder, b'\x00\x01s\x01v', b'\x01\x01l\x01\x01e')
+        refused = []
+
+        def refuse(words):
+            if words[0] in (b'SET', b'RESTORE') and words[-1] != b'x' and refused.count(words[0]) < 3:
+                refused.append(words[0])
+                return b'-TRYAGAIN later\r\n' if words[0] == b'SET' else b'-LOADING soon\r\n'
+            return None
+
+        with Target(refuse) as target:
+            check_copied(copy('--from', path, '--to', target.address), 'copy: 2 keys;')
+    with Oracle() as oracle, Cluster(backends=2, partitions=1) as cluster:
+        source = Source(oracle)
+        for at in range(0, 20000, 500):
+            source.connection.pipeline([('RPUSH', 'list:%d' % i, os.urandom(50), str(i)) for i in range(at, at + 500)])
+        tool = subprocess.Popen([binary('scree-copy'), '--quiet', '--rate', '400kb', '--from', 'rdb:' + source.save(), '--to', address(cluster)], stdout=subprocess.DEVNULL)
+        with cluster.connect() as target:
+            wait_for(lambda: int(target.call('DBSIZE')[1]) > 100, 'the tool to write')
+        for backend in cluster.backends:
+            backend.kill9()
+            backend.start()
+        check_equal(tool.wait(patience()), 0)
+        with cluster.connect() as target:
+            check_equal(target.call('DBSIZE')[1], b'20000')
+            check_equal_keys(source, target, [b'list:%d' % i for i in range(0, 20000, 97)])
 
 
 @suite.case('--existing keep: an error instead of the reply whether a long key exists does not hang the run')
@@ -608,6 +639,35 @@ code = subprocess.call(sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 sys.exit(code)
 '''
+
+
+LATER = ('redis', 'valkey')
+
+
+@suite.case('the newest Redis and Valkey of Debian: a file with every type and times to live of fields, and verify')
+def _(run):
+    for name in LATER:
+        with LaterServer(name) as oracle, Cluster(backends=1, partitions=2) as cluster:
+            source = Source(oracle)
+            for limit in ('128', '4'):
+                set_limits(source, limit)
+                fill(source, limit + ':', (1, 3, 4, 5, 127, 129))
+                for count in (2, 20):
+                    key = 'fields:%s:%d' % (limit, count)
+                    source.call('HSET', key, *(word for i in range(count) for word in ('field %d' % i, 'value')))
+                    source.call('HPEXPIREAT', key, str(FAR_MS), 'FIELDS', '2', 'field 0', 'field 1')
+            fill_groups(source, 'stream:4:129', 5)
+            source.call('FUNCTION', 'LOAD', "#!lua name=lib\nredis.register_function('f', function() return 'from f' end)")
+            source.call('PEXPIREAT', 'hash:4:5', str(FAR_MS))
+            path = source.save()
+            check_copied(copy('--from', 'rdb:' + path, cluster=cluster))
+            with cluster.connect() as target:
+                count = check_equal_keys(source, target)
+                for limit in ('128', '4'):
+                    times = target.call('HPEXPIRETIME', 'fields:%s:20' % limit, 'FIELDS', '3', 'field 0', 'field 1', 'field 2')[1]
+                    check_equal([time[1] for time in times], [b'%d' % FAR_MS, b'%d' % FAR_MS, b'-1'], name)
+                check_equal(target.call('FCALL', 'f', '0')[1], b'from f')
+            check_copied(copy('verify', '--from', 'rdb:' + path, cluster=cluster), 'verify: %d keys;' % count)
 
 
 if __name__ == '__main__':

@@ -86,6 +86,8 @@ def value_of(connection, key):
         return None
     replies = [connection.call(words[0], key, *words[1:]) for words in READS[kind]]
     value = replies[0][1]
+    if kind == b'zset':  # versions of Redis write the same score with fewer or more digits
+        value = [(member[1], float(score[1])) for member, score in zip(value[::2], value[1::2])]
     if kind in (b'hash', b'set'):
         texts = [part[1] for part in value]
         value = sorted(texts) if kind == b'set' else pairs(texts)
