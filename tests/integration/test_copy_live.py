@@ -301,6 +301,25 @@ def _(run):
         oracle.start()
 
 
+@suite.case('a replica is a source too, also in the middle of a database: its stream has no SELECT there')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), Oracle(options=QUICK) as replica:
+        copied = Source(replica)
+        copied.call('REPLICAOF', '127.0.0.1', str(oracle.port))
+        wait_for(lambda: b'master_link_status:up' in copied.call('INFO', 'replication'), 'the replica')
+        source.call('SELECT', '3')
+        source.call('SET', 'before', '1')
+        wait_for(lambda: position(copied) >= position(source), 'the replica to have it')
+        with Tool(replica, cluster, spool) as tool:
+            with cluster.connect() as target:
+                wait_for(lambda: reached(target) >= 0, 'the full copy')
+            source.call('SET', 'after', '2')
+            end = position(source)
+            wait_for(lambda: position(copied) >= end, 'the replica to have everything')
+            wait_reached(copied, cluster, tool)
+            check_equal(check_same(copied, cluster), 2)
+
+
 @suite.case('a source whose history is another one, and SWAPDB, end the copy with exit 6')
 def _(run):
     with setting() as (oracle, source, cluster, spool):
