@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SECOND_US = 1000000, BUFFER_BYTES = 64 << 20 };
+enum { SECOND_US = 1000000, BUFFER_BYTES = 256 << 20 };
 
 /* ---- times ---- */
 
