@@ -38,20 +38,13 @@ struct peer_set {
 
 /* ---- this partition in the map ---- */
 
-static bool shard_has_address(const struct shard *shard, const char *address)
-{
-    for (size_t i = 0; i < shard->address_count; i++)
-        if (strcasecmp(shard->addresses[i], address) == 0)
-            return true;
-    return false;
-}
-
 /* The index of the shard that has the address, or -1. */
 static int shard_of_address(const struct shard_map *map, const char *address)
 {
-    for (int i = 0; i < (int)map->shard_count; i++)
-        if (shard_has_address(&map->shards[i], address))
-            return i;
+    for (size_t i = 0; i < map->shard_count; i++)
+        for (size_t n = 0; n < map->shards[i].address_count; n++)
+            if (strcasecmp(map->shards[i].addresses[n], address) == 0)
+                return (int)i;
     return -1;
 }
 
@@ -258,17 +251,40 @@ static const struct peer_identity *incoming_of(const struct peer_set *peers, str
     return newest;
 }
 
+/* Of a shard of the map: at an address of the map, or at one that a copy has named. */
+static bool is_at_known_address(const struct peer_set *peers, const struct peer_link *link)
+{
+    for (unsigned i = 0; i < peer_leaders_addresses(peers->leaders, link->shard); i++)
+        if (strcasecmp(peer_leaders_at(peers->leaders, link->shard, i), link->address) == 0)
+            return true;
+    return false;
+}
+
 /* Does the map have the shard at the link's address? Or is the shard connected, although the map does not have it? */
 static bool is_link_wanted(const struct peer_set *peers, const struct peer_link *link)
 {
     struct bytes name = bytes_of(link->shard);
-    int shard = shard_map_named(peers->map, name);
-    const char *leader = peer_leaders_address(peers->leaders, link->shard);
-    if (shard >= 0)
-        return shard_has_address(&peers->map->shards[shard], link->address) ||
-               (leader && strcasecmp(leader, link->address) == 0);
+    if (shard_map_named(peers->map, name) >= 0)
+        return is_at_known_address(peers, link);
     const struct peer_identity *peer = incoming_of(peers, name);
     return peer && strcmp(peer->address, link->address) == 0;
+}
+
+static void add_peer_link(struct peer_set *peers, const char *shard, const char *address)
+{
+    struct peer_link *link = peer_link_new(&peers->self, shard, address, shard);
+    list_push(&peers->links, &link->link);
+    peers->links_count++;
+}
+
+/* A link at an address that nothing names any more. A shard of the map has another one from then on. */
+static void replace_link(struct peer_set *peers, struct peer_link *link)
+{
+    int index = shard_map_named(peers->map, bytes_of(link->shard));
+    const struct shard *shard = index >= 0 ? &peers->map->shards[index] : NULL;
+    drop_link(peers, link);
+    if (shard && index != peers->shard)
+        add_peer_link(peers, shard->name, peer_set_leader(peers, shard));
 }
 
 /* Frees links to shards that moved, or are neither in the map nor connected. */
@@ -279,15 +295,8 @@ static void drop_old_links(struct peer_set *peers)
         struct peer_link *link = container_of(at, struct peer_link, link);
         next = at->next;
         if (!is_link_wanted(peers, link))
-            drop_link(peers, link);
+            replace_link(peers, link);
     }
-}
-
-static void add_peer_link(struct peer_set *peers, const char *shard, const char *address)
-{
-    struct peer_link *link = peer_link_new(&peers->self, shard, address, shard);
-    list_push(&peers->links, &link->link);
-    peers->links_count++;
 }
 
 static void add_new_links(struct peer_set *peers)
