@@ -301,6 +301,18 @@ def _(run):
         oracle.start()
 
 
+@suite.case('FLUSHALL and FLUSHDB of the source, also in MULTI, leave the row, and the copy goes on')
+def _(run):
+    with setting() as (oracle, source, cluster, spool):
+        fill(source, 'before:', (3,))
+        for flush in ([('FLUSHDB',)], [('FLUSHALL', 'ASYNC')], [('MULTI',), ('SET', 'a', '1'), ('FLUSHALL',), ('SET', 'b', '2'), ('EXEC',)]):
+            with Tool(oracle, cluster, spool) as tool:
+                source.connection.pipeline([('SET', 'k', 'v'), *flush, ('INCR', 'n'), ('SELECT', '1'), ('INCR', 'n'), ('SELECT', '0')])
+                wait_reached(source, cluster, tool)
+                check_same(source, cluster)
+        check_equal(len(dataset(source.connection)), 3)
+
+
 @suite.case('a replica is a source too, also in the middle of a database: its stream has no SELECT there')
 def _(run):
     with setting() as (oracle, source, cluster, spool), Oracle(options=QUICK) as replica:
