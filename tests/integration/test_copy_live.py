@@ -358,6 +358,8 @@ def _(run):
             wait_for(lambda: reached(target) >= 0, 'the full copy')
             done = copy('--from', 'redis://127.0.0.1:%d' % oracle.port, '--spool', spool, cluster=cluster)
             check_equal((done.returncode, 'another scree-copy uses the spool' in done.stderr), (7, True), done.stderr)
+            before = reached(target)
+            wait_for(lambda: reached(target) > before, 'the tool to follow')
             tool.child.send_signal(signal.SIGSTOP)  # it sleeps with a transaction that it has begun
             with Tool(oracle, cluster, other) as newer:
                 before = reached(target)
