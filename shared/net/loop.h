@@ -76,8 +76,8 @@ void timer_stop(struct timer *timer);
 /* Stops and frees the timer; allowed inside its own callback. NULL is allowed. */
 void timer_free(struct timer *timer);
 
-/* Calls on_signal on the loop's thread whenever the process gets the signal. Only for the main loop. loop_free ends this, and has the process
- * ignore the signal from then on. */
+/* Calls on_signal on the loop's thread whenever the process gets the signal. Only for loops of the main thread. loop_free ends this, and has
+ * the process ignore the signal from then on, unless another loop handles it, too. */
 typedef void signal_fn(void *owner, int signum);
 void loop_on_signal(struct loop *loop, int signum, signal_fn *on_signal, void *owner);
 

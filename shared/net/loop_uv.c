@@ -230,9 +230,17 @@ static void on_signal_closed(uv_handle_t *handle)
     free(container_of((uv_signal_t *)handle, struct signal, uv));
 }
 
-/* Closes the handlers, and has the process ignore their signals from now on. When a handler is closed, libuv gives its signal the default
- * action again, which ends the process. A second SIGTERM would then end a process that is about to exit with code 0, as if it had failed. All
- * signals are blocked here, so that none comes between the two steps. */
+static void ignore_if_unhandled(int signum)
+{
+    struct sigaction now;
+    CHECK(sigaction(signum, NULL, &now) == 0);
+    if (now.sa_handler == SIG_DFL)
+        (void)signal(signum, SIG_IGN);
+}
+
+/* Closes the handlers, and has the process ignore their signals from now on, unless another loop handles them, too. When the last handler is
+ * closed, libuv gives its signal the default action again, which ends the process. A second SIGTERM would then end a process that is about
+ * to exit with code 0, as if it had failed. All signals are blocked here, so that none comes between the two steps. */
 static void close_signals(struct loop *loop)
 {
     sigset_t all;
@@ -243,7 +251,7 @@ static void close_signals(struct loop *loop)
         uv_signal_t *uv = &container_of(link, struct signal, link)->uv;
         int signum = uv->signum;
         uv_close((uv_handle_t *)uv, on_signal_closed);
-        (void)signal(signum, SIG_IGN);
+        ignore_if_unhandled(signum);
     }
     CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
 }

@@ -477,6 +477,19 @@ START_TEST(a_signal_reaches_the_loop_and_may_stop_it)
 }
 END_TEST
 
+START_TEST(a_signal_reaches_the_loop_when_another_one_that_handled_it_has_ended)
+{
+    bool came = false, other_came = false;
+    struct loop *other = loop_new();
+    loop_on_signal(loop, SIGUSR1, on_signal, &came);
+    loop_on_signal(other, SIGUSR1, on_signal, &other_came);
+    loop_free(other);
+    raise(SIGUSR1);
+    loop_run(loop);
+    ck_assert(came && !other_came);
+}
+END_TEST
+
 static bool is_later(void *owner)
 {
     return loop_mono_ms(loop) > *(uint64_t *)owner;
@@ -522,6 +535,7 @@ int main(void)
     tcase_add_test(tests, no_task_is_left_while_a_loop_falls_asleep);
     tcase_add_test(tests, a_stop_before_the_run_is_not_lost);
     tcase_add_test(tests, a_signal_reaches_the_loop_and_may_stop_it);
+    tcase_add_test(tests, a_signal_reaches_the_loop_when_another_one_that_handled_it_has_ended);
     tcase_add_test(tests, time_passes_between_turns);
     tcase_add_test_raise_signal(tests, a_loop_with_an_open_timer_cannot_be_freed, SIGABRT);
     Suite *suite = suite_create("loop");
