@@ -485,7 +485,6 @@ def _(run):
                 wait_for(lambda: time.monotonic() > tries, 'two tries')
                 for path in fillers:
                     os.unlink(path)
-                write()
                 wait_for(lambda: figure('stopped') == 0, 'the archive to go on')
                 wait_for(lambda: figure('gaps_total') >= 1, 'the gap to be counted')
                 check_equal((figure('gaps_total'), backend.log().count(b' archive_gap ')), (1, 1), 'gaps, and their log lines')

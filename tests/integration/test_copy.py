@@ -525,6 +525,13 @@ def _(run):
             check_equal_keys(source, target)
 
 
+def kill(tool, target):
+    """Kills it, and waits until the proxy has heard that."""
+    tool.send_signal(signal.SIGKILL)
+    tool.wait()
+    wait_for(lambda: b' name=scree-copy ' not in target.call('CLIENT', 'LIST')[1], 'the connections of the tool to end')
+
+
 @suite.case('a tool that was killed is run again: everything is there once, as in the source')
 def _(run):
     with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
@@ -539,8 +546,7 @@ def _(run):
                 tool = subprocess.Popen([binary('scree-copy'), '--quiet', '--rate', '300kb', '--from', 'rdb:' + path, '--to', address(cluster)])
                 before = int(target.call('DBSIZE')[1])
                 wait_for(lambda: before == 20001 or int(target.call('DBSIZE')[1]) > before, 'the tool to write')
-                tool.send_signal(signal.SIGKILL)
-                tool.wait()
+                kill(tool, target)
             check_copied(copy('--from', 'rdb:' + path, cluster=cluster), 'copy: 20001 keys;')
             check_equal(target.call('DBSIZE')[1], b'20001')
             check_equal_keys(source, target, [b'long'] + [b'list:%d' % i for i in range(0, 20000, 97)])
@@ -556,10 +562,9 @@ def _(run):
         path = 'rdb:' + source.save()
         with cluster.connect() as target:
             target.call('SADD', 'theirs', 'own')
-            tool = subprocess.Popen([binary('scree-copy'), '--quiet', '--rate', '300kb', '--existing', 'keep', '--match', 'long', '--from', path, '--to', address(cluster)])
+            tool = subprocess.Popen([binary('scree-copy'), '--quiet', '--rate', '100kb', '--existing', 'keep', '--match', 'long', '--from', path, '--to', address(cluster)])
             wait_for(lambda: int(target.call('LLEN', 'long')[1]) > 0, 'the tool to write')
-            tool.send_signal(signal.SIGKILL)
-            tool.wait()
+            kill(tool, target)
             check(int(target.call('LLEN', 'long')[1]) < 20000, 'the key was complete before the tool was killed')
             check_copied(copy('--from', path, '--existing', 'keep', cluster=cluster), 'copy: 1 keys, 1 kept')
             check_equal_keys(source, target, [b'long'])

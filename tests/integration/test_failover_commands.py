@@ -4,7 +4,7 @@
 import threading
 
 from support.cluster import Cluster, Oracle, free_ports
-from support.copies import Copies, Voters
+from support.copies import UNHURRIED, Copies, Voters
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection, ReplyError
 
@@ -49,7 +49,8 @@ def differences(oracle, scree, requests):
 
 @suite.case('a master of a cluster, and a server without replicas, refuse as redis-server does')
 def _(run):
-    with Oracle(options=['--cluster-enabled', 'yes', '--cluster-port', str(free_ports())]) as oracle, Connection(oracle.address) as redis, Voters() as copies, copies.leader() as leader:
+    with Oracle(options=['--cluster-enabled', 'yes', '--cluster-port', str(free_ports())]) as oracle, Connection(oracle.address) as redis, \
+            Voters(backend_options=UNHURRIED) as copies, copies.leader() as leader:
         check_equal(list(differences(redis, leader, AT_MASTERS)), [])
     with Oracle() as oracle, Connection(oracle.address) as redis, Cluster(backends=1, partitions=1, proxies=0) as alone, alone.partition(0) as partition:
         check_equal(list(differences(redis, partition, ALONE)), [])
@@ -78,7 +79,7 @@ class Writer(threading.Thread):
 
 @suite.case('CLUSTER FAILOVER at a copy makes it the master, with FORCE too, and no client of a proxy sees an error')
 def _(run):
-    with Voters(proxies=1) as copies:
+    with Voters(proxies=1, backend_options=UNHURRIED) as copies:
         writer = Writer(copies)
         for words in ([], ['FORCE']) * 2:
             leader = copies.wait_leader()
@@ -99,7 +100,7 @@ def _(run):
 
 @suite.case('what would lose writes, or cannot be done, is refused with the reason')
 def _(run):
-    with Voters() as copies:
+    with Voters(backend_options=UNHURRIED) as copies:
         with copies.copy(copies.order[1]) as copy:
             check('SCREE REPLICAS FORCE' in str(copy.get('CLUSTER', 'FAILOVER', 'TAKEOVER')), 'TAKEOVER')
             check_equal(copy.call('CLUSTER', 'FAILOVER', 'now'), ('-', b'ERR syntax error'))

@@ -105,11 +105,11 @@ def _(run):
         first, second = members.order[1:]
         wait_for(lambda: figures(members, leader)[:2] == (3, 1), 'one of three copies to be spare')
         leads = figures(members, leader)[2]
-        before = [figures(members, index)[3] for index in (leader, first)]
         members.backends[second].kill9()
         wait_for(lambda: figures(members, leader)[:2] == (3, 0), 'no copy to be spare')
         members.backends[second].start()
         wait_for(lambda: figures(members, leader)[:2] == (3, 1), 'the copy to be back')
+        before = [figures(members, index)[3] for index in (leader, first)]
         for index in (first, leader):
             hand_over(members, index)
         check_equal(figures(members, leader)[2], leads + 1)
@@ -134,7 +134,7 @@ def _(run):
 
 @suite.case('the metrics of links to other shards do not count the links between copies')
 def _(run):
-    with Members() as members:
+    with Members(backend_options=UNHURRIED) as members:
         leader = members.wait_leader()
         members.wait_follows(*(index for index in range(3) if index != leader))
 
@@ -149,7 +149,7 @@ class OldMap(TwoShards):
 
     def __init__(self):
         self.is_old = False
-        super().__init__(orders=([0, 1, 2], [3]), replicas='voters', proxy_options={'proxy': {'shards': 'old-shards.ini'}})
+        super().__init__(orders=([0, 1, 2], [3]), replicas='voters', backend_options=UNHURRIED, proxy_options={'proxy': {'shards': 'old-shards.ini'}})
         backend = self.backends[3]
         backend.options = {**backend.options, 'backend': {**backend.options['backend'], 'shards': self.folder + '/old-shards.ini'}}
 
@@ -157,6 +157,9 @@ class OldMap(TwoShards):
         super().write_shards(slots)
         if not self.is_old:
             shutil.copy(self.shards_path, self.folder + '/old-shards.ini')
+
+    def wait_linked(self):
+        wait_for(lambda: any(map(self.leads, self.orders[0])), 'a copy of shard a to lead')
 
     def leads(self, index):
         return self.phase(index) == 'serving'
@@ -183,7 +186,7 @@ def _(run):
             return shards.leads(4)
         wait_for(handed_over, 'the new copy to lead', pause=0.2)
         wait_for(lambda: shards.link(3, 'a').get('address') == target and shards.link(3, 'a')['state'] == 'up', 'shard b to be linked to it')
-        check_equal(client.get('MSET', keys[0], 'v', keys[1], 'w'), b'OK')
+        wait_for(lambda: client.get('MSET', keys[0], 'v', keys[1], 'w') == b'OK', 'the new leader to be linked to shard b')
         check_equal(client.get('MGET', *keys), [b'v', b'w'])
 
 

@@ -108,7 +108,8 @@ class Copies(Cluster):
     def has_all(self, index, leader=None):
         """Has the copy applied what the leader has?"""
         with contextlib.suppress(OSError, Closed, IndexError):  # as for phase()
-            return self.applied(index) >= self.applied(self.order[0] if leader is None else leader)
+            wanted = self.applied(self.order[0] if leader is None else leader)  # asked first, because clients may write all the time
+            return self.applied(index) >= wanted
         return False
 
     def hears(self, index):

@@ -2,13 +2,14 @@
 
     with LaterServer('valkey') as oracle: …     as cluster.Oracle
 
-The packages are fetched by apt with lists of its own, once for all tests of a machine. Where that is not possible, the case is skipped,
-and says so.
+The packages are fetched by apt with lists of its own, once for all tests of a machine. Where that is not possible, or when Debian has gone on
+to versions that scree-copy was not made for, the case is skipped, and says so.
 """
 
 import fcntl
 import glob
 import os
+import re
 import subprocess
 import tempfile
 
@@ -17,6 +18,7 @@ from support.harness import Skip
 
 FOLDER = os.path.join(tempfile.gettempdir(), 'scree-later-redis')
 SUITE = 'sid'
+NEWEST = {'redis': (8, 2), 'valkey': (9, 1)}  # that docs/from-redis.md promises
 PACKAGES = ('redis-server', 'redis-tools', 'valkey-server', 'valkey-tools', 'libc6', 'libssl3t64', 'libsystemd0', 'liblzf1', 'libjemalloc2', 'libgcc-s1',
             'libstdc++6', 'liblua5.1-0', 'lua-cjson', 'lua-bitop', 'libcap2', 'libzstd1', 'libatomic1', 'zlib1g')
 
@@ -56,7 +58,18 @@ def command(name):
     loader = os.path.join(libraries, 'ld-linux-x86-64.so.2')
     if not os.path.exists(loader):
         raise Skip('newer servers of Debian are used on amd64 only')
-    return [loader, '--library-path', libraries, '--argv0', program, os.path.join(FOLDER, 'root/usr/bin', program)]
+    words = [loader, '--library-path', libraries, '--argv0', program, os.path.join(FOLDER, 'root/usr/bin', program)]
+    check_version(name, words)
+    return words
+
+
+def check_version(name, words):
+    done = subprocess.run([*words, '--version'], capture_output=True, text=True, timeout=60, check=False)
+    version = re.search(r' v=(\d+)\.(\d+)', done.stdout)
+    if not version:
+        raise Skip('%s of Debian %s does not run here: %s' % (name, SUITE, done.stderr))
+    if tuple(map(int, version.groups())) > NEWEST[name]:
+        raise Skip('Debian %s has %s %s.%s' % (SUITE, name, *version.groups()))
 
 
 class LaterServer(Oracle):
