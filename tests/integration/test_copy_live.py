@@ -22,9 +22,19 @@ from support.resp import Closed, Connection, encode
 
 suite = Suite(__doc__)
 ROW = 'scree-copy:live:default'
-QUICK = ('--repl-diskless-sync-delay', '0')
+QUICK = ('--repl-diskless-sync-delay', '0', '--repl-backlog-size', '64mb')  # what a slow machine leaves behind
 SHAPE = {'backends': 2, 'partitions': 1, 'linked': True}
 DBS = ('0', '1', '3')
+
+
+@contextlib.contextmanager
+def running(words, **more):
+    """A process that ends with the block."""
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, **more) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
 
 
 class Tool:
@@ -97,18 +107,21 @@ def counted(target, db):
     return size - rows
 
 
+def may_differ(name):
+    """Is it one of the keys that expire at this moment, or do they count in it?"""
+    return name[0] == 'size' or name[1].startswith(b'short:')
+
+
 def check_same(source, cluster):
-    """Compares key by key; keys that expire at this moment may need a second look."""
+    """Compares key by key."""
     with cluster.connect() as target:
         def differences():
             wanted, got = dataset(source.connection), dataset(target)
             sizes = {('size', db): (sum(name == db for name, _ in got), counted(target, db)) for db in DBS}
             return {**{key: (wanted.get(key), got.get(key)) for key in wanted.keys() | got.keys() if wanted.get(key) != got.get(key)},
                     **{name: pair for name, pair in sizes.items() if pair[0] != pair[1]}}
-        for _ in range(20):
-            different = differences()
-            if not different:
-                break
+        end = time.monotonic() + patience()
+        while (different := differences()) and all(map(may_differ, different)) and time.monotonic() < end:
             time.sleep(0.1)
         check(not different, '%d keys differ: %s' % (len(different), str(sorted(different.items())[:3])[:900]))
         return len(dataset(source.connection))
@@ -131,7 +144,7 @@ def some_command(rng):
 
 
 class Writers:
-    """Threads that change the source until the block ends; `pair:a` and `pair:b` are always changed together."""
+    """Threads that change the source until the block ends; `pair:a`, `log` and `pair:b` are always changed together."""
 
     def __init__(self, oracle, count=2):
         self.oracle, self.stops, self.errors = oracle, False, []
@@ -145,7 +158,7 @@ class Writers:
                     connection.pipeline([('SELECT', rng.choice(DBS))] + [some_command(rng) for _ in range(20)])
                     connection.pipeline([('SELECT', '0'), ('MULTI',), ('INCR', 'pair:a'), ('LPUSH', 'log', 'e'), ('INCR', 'pair:b'), ('EXEC',)])
                     time.sleep(0.002)
-        except OSError as error:
+        except (OSError, Closed) as error:
             self.errors.append(error)
 
     def __enter__(self):
@@ -153,10 +166,11 @@ class Writers:
             thread.start()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *error):
         self.stops = True
         for thread in self.threads:
             thread.join()
+        check(any(error) or not self.errors, 'the source: %s' % self.errors)
 
 
 @contextlib.contextmanager
@@ -195,21 +209,23 @@ def _(run):
                 check_equal(source.call('WAIT', '1', '0'), b'1', 'replicas that have acknowledged')
                 tool.child.send_signal(signal.SIGTERM)
                 check_equal((tool.ends(), 'the same command goes on' in tool.said()), (5, True), tool.said())
-            check_equal(sorted(os.listdir(spool))[:1], ['errors.txt'])
+            check_equal([name for name in os.listdir(spool) if '.rdb' in name], [], 'full copies that are left in the spool')
 
 
 @suite.case('a tool that is killed again and again under writers goes on, and nothing is executed twice or left out; no MULTI is ever seen half')
 def _(run):
     with setting() as (oracle, source, cluster, spool), Writers(oracle) as writers:
         fill(source, 'before:', (3,))
-        halves = []
+        seen, halves = [0], []
 
         def look():
             with cluster.connect() as target:
                 while not writers.stops:
-                    (_, (a, log, b)) = target.pipeline([('MULTI',), ('GET', 'pair:a'), ('LLEN', 'log'), ('GET', 'pair:b'), ('EXEC',)])[-1]
-                    if reached(target) >= 0 and a[1] is not None and not a[1] == b[1] == log[1]:
-                        halves.append((a, log, b))
+                    follows = reached(target) >= 0  # asked first: before, the full copy is written in any order
+                    kind, values = target.pipeline([('MULTI',), ('GET', 'pair:a'), ('LLEN', 'log'), ('GET', 'pair:b'), ('EXEC',)])[-1]
+                    counts = {int(value or 0) for _, value in values} if follows and kind == '*' else set()
+                    seen[0] += len(counts) == 1
+                    halves.extend([values] * (len(counts) > 1))
 
         looks = threading.Thread(target=look)
         looks.start()
@@ -223,6 +239,7 @@ def _(run):
         writers.__exit__()
         looks.join()
         check_equal(halves, [])
+        check(seen[0], 'nobody has looked')
         with Tool(oracle, cluster, spool) as tool:
             wait_reached(source, cluster, tool)
             check_same(source, cluster)
@@ -254,10 +271,14 @@ def _(run):
         with cluster.connect() as target:
             wait_for(lambda: reached(target) >= 0, 'the full copy')
         with Writers(oracle):
-            for process in (*cluster.backends, *cluster.proxies) * sized(2, long=20):
-                process.kill9()
-                process.start()
-                time.sleep(0.3)
+            for _ in range(sized(2, long=20)):
+                for process in (*cluster.backends, *cluster.proxies):
+                    process.kill9()
+                    process.start()
+                    time.sleep(0.3)
+                with cluster.connect() as target:
+                    before = reached(target)
+                    wait_for(lambda: reached(target) > before, 'the tool to go on')
         wait_reached(source, cluster, tool)
         check_same(source, cluster)
 
@@ -378,7 +399,7 @@ def _(run):
             source.connection.pipeline([('SET', 'key:%d' % i, os.urandom(100)) for i in range(at, at + 500)])
         with cluster.connect() as target:
             for _ in range(3):
-                with Tool(oracle, cluster, spool, '--rate', '500kb') as tool:
+                with Tool(oracle, cluster, spool, '--rate', '100kb') as tool:
                     before = int(target.call('DBSIZE')[1])
                     wait_for(lambda: int(target.call('DBSIZE')[1]) > max(before, 1) or tool.child.poll() is not None, 'the tool to write')
                     check(tool.child.poll() is None, tool.said())
@@ -400,7 +421,7 @@ def _(run):
         to = address(cluster).replace('//', '//mover@')
         words = ('--from', 'redis://127.0.0.1:%d' % oracle.port, '--to', to, '--spool', spool, '--quiet')
         environment = {**os.environ, 'TO_PASSWORD': 'word'}
-        with subprocess.Popen([binary('scree-copy'), *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) as child:
+        with running([binary('scree-copy'), *words], stderr=subprocess.PIPE, text=True, env=environment) as child:
             wait_for(lambda: reached(target) >= 0, 'the full copy')
             target.call('SET', 'list', 'not a list')
             source.call('SELECT', '3')
@@ -506,11 +527,13 @@ def _(run):
         def words(command):
             command = command.replace('redis://ADMIN@OLD:6379', 'redis://OLD:6379').replace('redis://OLD:6379', 'redis://127.0.0.1:%d' % oracle.port)
             return command.replace('scree://PROXY:7379', address(cluster)).replace('/var/tmp', spool).replace('scree-copy', binary('scree-copy'), 1).split()
-        with subprocess.Popen(words(commands[0]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+        with running(words(commands[0]), stderr=subprocess.DEVNULL) as child:
             wait_reached(source, cluster)
             child.send_signal(signal.SIGTERM)
+            check_equal(child.wait(patience()), 5)
         for command in commands[1:]:
-            done = subprocess.run(words(command), capture_output=True, text=True, timeout=patience(), check=False)
+            more = ['--pause-max', '1m'] if 'cutover' in command else []  # this machine may be slow
+            done = subprocess.run(words(command) + more, capture_output=True, text=True, timeout=2 * patience(), check=False)
             check_equal(done.returncode, 0, command + done.stderr)
         check_equal(target.call('EXISTS', ROW)[1], b'0')
         check_same(Source(oracle), cluster)
@@ -522,14 +545,14 @@ def _(run):
     fences = [[b'ACL', b'SETUSER', name, b'-@write'] for name in (b'default', b'app')]
     lifts = [[b'ACL', b'SETUSER', rule.split()[1], b'reset', *rule.split()[2:]] for rule in rules]
     with Cluster(**SHAPE) as cluster, tempfile.TemporaryDirectory() as spool, PlayedSource(HEADERS['by length'], encode(('SET', 'k', 'v')), 1000) as source:
-        source.replies = {b'ACL': lambda words: b'*2\r\n' + b''.join(b'$%d\r\n%s\r\n' % (len(rule), rule) for rule in rules) if words[1] == b'LIST' else b'+OK\r\n',
+        source.replies = {b'ACL': lambda words: encode(rules) if words[1] == b'LIST' else b'+OK\r\n',
                           b'INFO': lambda words: b'$30\r\nmaster_repl_offset:900000000\r\n\r\n'}  # more than it will ever send
         with Tool(source, cluster, spool) as tool, cluster.connect() as target:
             wait_for(lambda: target.call('GET', 'k')[1] == b'v' or tool.child.poll() is not None, 'the copy')
 
         def asked():
             return [words for words in source.commands if words[:2] == [b'ACL', b'SETUSER']]
-        done = cut_over(source, cluster, spool, '--pause-max', '200ms')
+        done = cut_over(source, cluster, spool, '--pause-max', '3s')
         check_equal((done.returncode, 'within --pause-max' in done.stderr, 'takes writes again' in done.stderr, asked()), (4, True, True, fences + lifts), done.stderr)
         for number in (signal.SIGTERM, signal.SIGKILL):
             source.commands.clear()
@@ -539,7 +562,7 @@ def _(run):
                 check_equal((tool.ends(), asked()), (5, fences + lifts) if number == signal.SIGTERM else (-9, fences), tool.said())
         rules = [rule + b' -@write' for rule in rules]  # as the run that was killed has left them
         source.commands.clear()
-        done = cut_over(source, cluster, spool, '--pause-max', '200ms')
+        done = cut_over(source, cluster, spool, '--pause-max', '3s')
         check_equal((done.returncode, asked()), (4, fences + lifts), done.stderr)
 
 
@@ -548,8 +571,7 @@ def _(run):
     with setting(namespaces={'shop': {'token': 'word', 'rate-limit': '400'}}) as (oracle, source, cluster, spool), cluster.connect() as target:
         target.call('AUTH', 'shop', 'word')
         words = ('--from', 'redis://127.0.0.1:%d' % oracle.port, '--to', address(cluster).replace('//', '//shop@'), '--spool', spool, '--quiet')
-        with subprocess.Popen([binary('scree-copy'), *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                              env={**os.environ, 'TO_PASSWORD': 'word'}) as child:
+        with running([binary('scree-copy'), *words], stderr=subprocess.PIPE, text=True, env={**os.environ, 'TO_PASSWORD': 'word'}) as child:
             wait_for(lambda: reached(target) >= 0, 'the full copy', pause=0.2)
             source.connection.pipeline([('INCR', 'n') for _ in range(1500)])
             end = position(source)
