@@ -6,7 +6,8 @@
  *                                        └──────── anything fails, or takes too long: fence lifted ◄──┘
  *
  * The fence is at the source, so that also clients that are not listed anywhere get an error instead of a lost write: each user's rules end with
- * -@write, and all clients are disconnected. The rules before are kept, to lift it. It holds until the source is started again.
+ * -@write, those of each selector too, and all clients are disconnected. The rules before are kept, to lift it. It holds until the source is
+ * started again. A source that is a replica cannot be fenced: its master would go on.
  */
 #include "backend/copy/live.h"
 #include "backend/copy/value_reader.h"
@@ -80,13 +81,37 @@ static bool restore_rule(struct source_client *source, struct bytes line)
     return is_good;
 }
 
+/* Writes the words of the selectors, "(~a* +get +set)", each with -@write at its end. Returns their number. */
+static uint32_t fence_selectors(struct bytes rules, struct bytes *words)
+{
+    uint32_t count = 0;
+    bool is_in = false;
+    while (rules.len > 0) {
+        struct bytes word = next_word_of_rule(&rules);
+        is_in |= word.len && *word.data == '(';
+        if (!is_in)
+            continue;
+        bool is_last = word.len && word.data[word.len - 1] == ')';
+        if (count == 0)
+            words[count++] = BYTES("clearselectors");
+        words[count++] = (struct bytes){word.data, word.len - is_last};
+        if (is_last)
+            words[count++] = BYTES("-@write)");
+        is_in = !is_last;
+    }
+    return count;
+}
+
 static bool fence_rule(struct source_client *source, struct bytes line)
 {
-    struct bytes words[] = {BYTES("ACL"), BYTES("SETUSER"), {NULL, 0}, BYTES("-@write")};
-    (void)next_word_of_rule(&line);
-    (void)next_word_of_rule(&line);
-    words[2] = next_word_of_rule(&line);
-    return live_call(&source->client, words, COUNT_OF(words));
+    struct bytes *words = malloc((4 + 2 * (line.len + 1)) * sizeof *words);
+    CHECK(words);
+    for (uint32_t i = 0; i < 3; i++)
+        words[i] = next_word_of_rule(&line); /* ACL SETUSER name */
+    words[3] = BYTES("-@write");
+    bool is_good = live_call(&source->client, words, 4 + fence_selectors(line, words + 4));
+    free(words);
+    return is_good;
 }
 
 /* Calls it for each user's line. False: one has failed. */
@@ -118,17 +143,44 @@ static char *lines_of_rules(struct bytes reply)
     return lines;
 }
 
+/* The line of the same user, with its end; an empty one: there is none. */
+static struct bytes line_of_user(const char *lines, struct bytes line)
+{
+    const char *end = memmem(line.data, line.len, " reset ", strlen(" reset "));
+    size_t head = (size_t)(end - line.data) + strlen(" reset ");
+    for (; *lines; lines += strcspn(lines, "\n") + 1)
+        if (strncmp(lines, line.data, head) == 0)
+            return (struct bytes){lines, strcspn(lines, "\n") + 1};
+    return BYTES("");
+}
+
+/* The lines of the users that there are now, with the rules that an interrupted cut-over has kept, if it knew the user. */
+static char *merge_rules(const char *now, const char *kept)
+{
+    char *lines = malloc(strlen(now) + strlen(kept) + 1);
+    CHECK(lines);
+    char *end = lines;
+    for (const char *at = now; *at; at += strcspn(at, "\n") + 1) {
+        struct bytes line = {at, strcspn(at, "\n") + 1};
+        struct bytes before = line_of_user(kept, line);
+        (void)bytes_copy_to(&end, before.len ? before : line);
+    }
+    *end = '\0';
+    return lines;
+}
+
 /* ---- the fence ---- */
 
-/* Reads the rules, or those that an interrupted cut-over has left in the spool, and keeps them there. */
+/* Reads the rules of all users, and keeps them in the spool. */
 static bool read_rules(struct source_client *source, struct spool *spool)
 {
     if (!live_call(&source->client, (struct bytes[]){BYTES("ACL"), BYTES("LIST")}, 2))
         return false;
-    source->rules = spool_rules(spool);
-    if (source->rules)
-        return true;
-    source->rules = lines_of_rules(source->client.link.reply);
+    char *kept = spool_rules(spool);
+    char *now = lines_of_rules(source->client.link.reply);
+    source->rules = merge_rules(now, kept ? kept : "");
+    free(now);
+    free(kept);
     if (spool_keep_rules(spool, source->rules))
         return true;
     (void)snprintf(source->client.link.error, sizeof source->client.link.error, "%s", spool->error);
@@ -142,14 +194,22 @@ static bool disconnect_clients(struct source_client *source)
     return live_call(&source->client, words, COUNT_OF(words));
 }
 
+static bool read_replication(struct source_client *source, struct bytes *text)
+{
+    size_t at = 0;
+    if (!live_call(&source->client, (struct bytes[]){BYTES("INFO"), BYTES("replication")}, 2))
+        return false;
+    *text = value_text(source->client.link.reply, &at);
+    return true;
+}
+
 /* The position of the source now. */
 static bool read_position(struct source_client *source, uint64_t *position)
 {
     static const char name[] = "master_repl_offset:";
-    size_t at = 0;
-    if (!live_call(&source->client, (struct bytes[]){BYTES("INFO"), BYTES("replication")}, 2))
+    struct bytes text;
+    if (!read_replication(source, &text))
         return false;
-    struct bytes text = value_text(source->client.link.reply, &at);
     const char *found = memmem(text.data, text.len, name, strlen(name));
     const char *digits = found ? found + strlen(name) : NULL;
     const char *end = digits ? memchr(digits, '\r', text.len - (size_t)(digits - text.data)) : NULL;
@@ -204,22 +264,44 @@ static bool finish_cut_over(struct live *live, struct source_client *source)
                      live->link.error);
 }
 
+/* Can the source be fenced? */
+static bool is_master(struct live *live, struct source_client *source)
+{
+    static const char slave[] = "role:slave";
+    struct bytes text;
+    if (!read_replication(source, &text))
+        return client_failed(live, source);
+    return !memmem(text.data, text.len, slave, strlen(slave)) ||
+           live_fail(live, EXIT_SOURCE, live->options->from.address,
+                     "it is a replica, whose master would go on to take writes: cut over at the "
+                     "master");
+}
+
+static bool prepare_cut_over(struct live *live, struct source_client *source)
+{
+    if (!live_connect(&source->client))
+        return client_failed(live, source);
+    if (!has_no_refusals(live) || !is_master(live, source))
+        return false;
+    return read_rules(source, &live->spool) || client_failed(live, source);
+}
+
 void live_cut_over(struct live *live)
 {
     struct source_client source;
     client_init(&source, live);
-    if (!live_connect(&source.client) || !read_rules(&source, &live->spool)) {
-        (void)client_failed(live, &source);
-    } else if (has_no_refusals(live)) {
+    if (prepare_cut_over(live, &source)) {
         uint64_t start_ms = clock_mono_us() / 1000;
         client_may_wait(&source, live->options->pause_ms);
-        if (finish_cut_over(live, &source))
+        if (finish_cut_over(live, &source)) {
+            spool_end_rules(&live->spool);
             report_say(&live->report,
                        "scree-copy: the target has every write of the source, which refuses "
                        "writes since %" PRIu64 " ms; to lift this: redis-cli < %s",
                        clock_mono_us() / 1000 - start_ms, live->spool.rules);
-        else
+        } else {
             lift_fence(live, &source);
+        }
     }
     client_fini(&source);
 }

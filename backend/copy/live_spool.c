@@ -175,19 +175,35 @@ bool spool_has_rdb(const struct spool *spool)
 
 /* ---- rules ---- */
 
+/* Writes the file anew, so that a crash leaves the one before or this one. */
+static bool replace_in_spool(struct spool *spool, const char *end, struct bytes text)
+{
+    char path[SPOOL_PATH_MAX];
+    char part[SPOOL_PATH_MAX];
+    char part_end[NAME_MAX_BYTES];
+    (void)snprintf(part_end, sizeof part_end, "%s.part", end);
+    spool_path(spool, end, path);
+    spool_path(spool, part_end, part);
+    int file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool is_written = file >= 0 && write_to_spool(spool, file, text) && fsync(file) == 0 &&
+                      rename(part, path) == 0;
+    if (!is_written)
+        (void)spool_failed(spool, path);
+    close_file(&file);
+    return is_written;
+}
+
 bool spool_keep_rules(struct spool *spool, const char *text)
 {
-    int file = open(spool->rules, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool is_kept = file >= 0 && write_to_spool(spool, file, bytes_of(text)) && fsync(file) == 0;
-    if (!is_kept)
-        (void)spool_failed(spool, spool->rules);
-    close_file(&file);
-    return is_kept;
+    return replace_in_spool(spool, "acl", bytes_of(text)) &&
+           replace_in_spool(spool, "fence", BYTES(""));
 }
 
 char *spool_rules(const struct spool *spool)
 {
-    int file = open(spool->rules, O_RDONLY | O_CLOEXEC);
+    char fence[SPOOL_PATH_MAX];
+    spool_path(spool, "fence", fence);
+    int file = access(fence, F_OK) == 0 ? open(spool->rules, O_RDONLY | O_CLOEXEC) : -1;
     struct stat stat_of;
     char *text = NULL;
     if (file >= 0 && fstat(file, &stat_of) == 0 && stat_of.st_size > 0) {
@@ -202,8 +218,16 @@ char *spool_rules(const struct spool *spool)
     return text;
 }
 
+void spool_end_rules(const struct spool *spool)
+{
+    char fence[SPOOL_PATH_MAX];
+    spool_path(spool, "fence", fence);
+    (void)unlink(fence);
+}
+
 void spool_drop_rules(const struct spool *spool)
 {
+    spool_end_rules(spool);
     (void)unlink(spool->rules);
 }
 

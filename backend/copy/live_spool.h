@@ -4,6 +4,7 @@
  *   DIR/scree-copy.SESSION.lock                 one tool at a time
  *   DIR/scree-copy.SESSION.rdb                  the full copy (.part while it arrives)
  *   DIR/scree-copy.SESSION.acl                  rules of the source's users, before a cut-over
+ *   DIR/scree-copy.SESSION.fence                while that has not ended: the rules are in force again after it, if it fails
  *   DIR/scree-copy.SESSION.00000000000000812345 stream behind position 812345, SPOOL_SEGMENT_BYTES and more; then the next one
  *
  *   source ─ spool_add ─► … │ segment │ segment ─ spool_read ─► target; spool_drop removes segments that it has
@@ -47,9 +48,11 @@ bool spool_rdb_end(struct spool *spool);
 bool spool_has_rdb(const struct spool *spool);
 /* Removes the full copy and all segments. */
 void spool_clear(struct spool *spool);
-/* The rules that the users of the source had before a cut-over: keep them, read them (malloc; NULL: there are none), remove them. */
+/* The rules that the users of the source had before a cut-over. Keep them when it begins; read those of one that has not ended (malloc;
+ * NULL: there was none). When it ends they stay, for people; or they are removed. */
 bool spool_keep_rules(struct spool *spool, const char *text);
 char *spool_rules(const struct spool *spool);
+void spool_end_rules(const struct spool *spool);
 void spool_drop_rules(const struct spool *spool);
 /* Writes segments from this position on; those that begin before it stay. */
 void spool_begin(struct spool *spool, uint64_t position);

@@ -351,6 +351,9 @@ def _(run):
             wait_for(lambda: position(copied) >= end, 'the replica to have everything')
             wait_reached(copied, cluster, tool)
             check_equal(check_same(copied, cluster), 2)
+            before = copied.call('ACL', 'LIST')
+            done = cut_over(replica, cluster, os.path.join(spool, 'other'))
+            check_equal((done.returncode, 'it is a replica' in done.stderr, copied.call('ACL', 'LIST')), (3, True, before), done.stderr)
 
 
 @suite.case('a source whose history is another one, and SWAPDB, end the copy with exit 6')
@@ -542,7 +545,7 @@ def _(run):
 @suite.case('cutover that fails gives the rules back: when the target is not there in time, after a signal, and in the run after one that was killed')
 def _(run):
     rules = [b'user default on nopass ~* &* +@all', b'user app on #5e88 ~app:* (~x +get) +@all']
-    fences = [[b'ACL', b'SETUSER', name, b'-@write'] for name in (b'default', b'app')]
+    fences = [[b'ACL', b'SETUSER', b'default', b'-@write'], [b'ACL', b'SETUSER', b'app', b'-@write', b'clearselectors', b'(~x', b'+get', b'-@write)']]
     lifts = [[b'ACL', b'SETUSER', rule.split()[1], b'reset', *rule.split()[2:]] for rule in rules]
     with Cluster(**SHAPE) as cluster, tempfile.TemporaryDirectory() as spool, PlayedSource(HEADERS['by length'], encode(('SET', 'k', 'v')), 1000) as source:
         source.replies = {b'ACL': lambda words: encode(rules) if words[1] == b'LIST' else b'+OK\r\n',
@@ -557,10 +560,12 @@ def _(run):
         for number in (signal.SIGTERM, signal.SIGKILL):
             source.commands.clear()
             with Tool(source, cluster, spool, '--pause-max', '100s', command='cutover') as tool:
-                wait_for(lambda: [b'INFO', b'replication'] in source.commands or tool.child.poll() is not None, 'the fence')
+                wait_for(lambda: source.commands.count([b'INFO', b'replication']) == 2 or tool.child.poll() is not None, 'the fence')
                 tool.child.send_signal(number)
                 check_equal((tool.ends(), asked()), (5, fences + lifts) if number == signal.SIGTERM else (-9, fences), tool.said())
-        rules = [rule + b' -@write' for rule in rules]  # as the run that was killed has left them
+        rules = [*(rule + b' -@write' for rule in rules), b'user new on nopass ~* +@all']  # as the run that was killed has left them
+        fences.append([b'ACL', b'SETUSER', b'new', b'-@write'])
+        lifts.append([b'ACL', b'SETUSER', b'new', b'reset', b'on', b'nopass', b'~*', b'+@all'])
         source.commands.clear()
         done = cut_over(source, cluster, spool, '--pause-max', '3s')
         check_equal((done.returncode, asked()), (4, fences + lifts), done.stderr)
@@ -611,6 +616,15 @@ class Counters:
             thread.join()
 
 
+def may_write(oracle, user, key):
+    """Does the source take a write of this user? It must permit reads."""
+    with Connection(oracle.address) as connection:
+        if user != 'default':
+            check_equal(connection.call('AUTH', user, 'word')[1], b'OK')
+        check(connection.call('GET', key)[0] != '-', 'the user %s may not read' % user)
+        return not connection.call('SET', key, 'v')[1].startswith(b'NOPERM')
+
+
 def cut_over(oracle, cluster, spool, *words):
     return copy('cutover', '--quiet', '--from', 'redis://127.0.0.1:%d' % oracle.port, '--spool', spool, *words, cluster=cluster)
 
@@ -620,6 +634,7 @@ def _(run):
     with setting() as (oracle, source, cluster, spool), tempfile.TemporaryDirectory() as other, cluster.connect() as target:
         fill(source, 'before:', (3,))
         source.call('ACL', 'SETUSER', 'app', 'on', '>word', '~*', '+@read', '+incr')
+        source.call('ACL', 'SETUSER', 'picky', 'on', '>word', '(~picky:* +set +get)', '(~other:* +@all)')
 
         def rules_of_users():
             return sorted(line.replace(b'sanitize-payload ', b'') for _, line in source.call('ACL', 'LIST'))
@@ -638,11 +653,18 @@ def _(run):
         check_equal(target.call('EXISTS', ROW)[1], b'0', 'the row')
         source = Source(oracle)
         check_same(source, cluster)
-        check_equal(source.connection.call('SET', 'k', 'v')[1].split()[0], b'NOPERM')
+        for user, key in (('default', 'k'), ('picky', 'picky:1'), ('picky', 'other:1')):
+            check_equal(may_write(oracle, user, key), False, user)
         rules = os.path.join(other, 'scree-copy.default.acl')
         check('redis-cli < ' + rules in done.stderr, done.stderr)
         subprocess.run('redis-cli -p %d < %s' % (oracle.port, rules), shell=True, check=True, stdout=subprocess.DEVNULL)
         check_equal((source.connection.call('SET', 'k', 'v')[1], rules_of_users()), (b'OK', before))
+        source.call('ACL', 'SETUSER', 'later', 'on', '>word', '~*', '+@all')
+        target.call('FLUSHALL')
+        with Tool(oracle, cluster, spool):
+            wait_for(lambda: reached(target) >= 0, 'the full copy')
+            done = cut_over(oracle, cluster, other, '--pause-max', '30s')
+        check_equal((done.returncode, may_write(oracle, 'later', 'k')), (0, False), 'a user since the cutover before: ' + done.stderr)
 
 
 @suite.case('rediss:// uses TLS with a client certificate; a source of an unknown authority is refused')
