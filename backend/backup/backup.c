@@ -32,9 +32,9 @@ enum {
     LEASE_MAX_MS = 60 * 1000,
 };
 
-static const char *const state_names[] = {"idle",     "preparing", "ready",   "quiescing",
-                                          "draining", "cutting",   "copying", "copied",
-                                          "sealing",  "deleting"};
+static const char *const state_names[] = {"idle",      "preparing", "ready",
+                                          "quiescing", "draining",  "copying",
+                                          "copied",    "sealing",   "deleting"};
 
 static void next(struct backup *backup);
 static char *backup_catalog_of(const struct partition *partition);
@@ -48,15 +48,13 @@ static uint64_t now_ms(const struct backup *backup)
 
 static bool is_working(const struct backup *backup)
 {
-    return backup->state == BACKUP_PREPARING || backup->state == BACKUP_CUTTING ||
-           backup->state == BACKUP_COPYING || backup->state >= BACKUP_SEALING;
+    return backup->state == BACKUP_PREPARING || backup->state == BACKUP_COPYING ||
+           backup->state >= BACKUP_SEALING;
 }
 
 static void work(struct backup *backup, enum backup_state state)
 {
     backup->state = state;
-    if (state == BACKUP_CUTTING)
-        backup->changes = space_changes(backup->partition->spaces);
     worker_submit(backup->worker, &backup->job);
 }
 
@@ -83,6 +81,8 @@ static void become_idle(struct backup *backup)
 {
     manifest_free(backup->manifest);
     backup->manifest = NULL;
+    cut_free(backup->cut.files);
+    backup->cut.files = NULL;
     free(backup->to);
     free(backup->dir);
     backup->to = backup->dir = NULL;
@@ -139,9 +139,6 @@ static void next(struct backup *backup)
     case BACKUP_PREPARING:
         backup->state = backup->is_led ? BACKUP_READY : BACKUP_DRAINING;
         break;
-    case BACKUP_CUTTING:
-        work(backup, BACKUP_COPYING);
-        break;
     case BACKUP_COPYING:
     case BACKUP_COPIED:
         backup->state = BACKUP_COPIED;
@@ -187,6 +184,24 @@ static void backup_job_ended(struct job *job)
     finish_backup(backup, false);
 }
 
+/* The backup ends with the last batch. */
+static void take_moment(struct backup *backup)
+{
+    const struct partition *partition = backup->partition;
+    if (backup->cut.files &&
+        cut_end(backup->cut.files, backup->reason, sizeof backup->reason) != OK) {
+        backup_remove_partial(backup);
+        finish_backup(backup, false);
+        return;
+    }
+    backup->manifest->batch_index = partition->batch.index;
+    backup->manifest->log_id = partition->batch.log_id;
+    backup->manifest->hybrid_us = partition->batch.hybrid.last;
+    backup->manifest->taken_ms = loop_wall_ms(partition->loop);
+    backup->changes = space_changes(partition->spaces);
+    work(backup, BACKUP_COPYING);
+}
+
 void backup_turn_end(struct backup *backup)
 {
     char why[OPEN_MAX];
@@ -194,11 +209,7 @@ void backup_turn_end(struct backup *backup)
         return;
     if (backup->is_held && (!commit_is_idle(backup->partition->commit) || !is_quiet(backup, why)))
         return;
-    backup->manifest->batch_index = backup->partition->batch.index;
-    backup->manifest->log_id = backup->partition->batch.log_id;
-    backup->manifest->hybrid_us = backup->partition->batch.hybrid.last;
-    backup->manifest->taken_ms = loop_wall_ms(backup->partition->loop);
-    work(backup, BACKUP_CUTTING);
+    take_moment(backup);
 }
 
 /* Has the connection of the proxy ended that controls the backup, and came no step on another one? */
@@ -249,8 +260,8 @@ struct backup *backup_new(struct partition *partition)
     backup->partition = partition;
     backup->worker = worker_new(partition->loop, "backup");
     backup->record = backup_record_new(partition, backup->worker);
-    CHECK(asprintf(&backup->cut, "%s/cut-%s", partition->snapshot->config.data, partition->name) >
-          0);
+    CHECK(asprintf(&backup->cut.dir, "%s/cut-%s", partition->snapshot->config.data,
+                   partition->name) > 0);
     return backup;
 }
 
@@ -264,7 +275,7 @@ void backup_free(struct backup *backup)
     if (backup->manifest)
         abort_backup(backup, "the server stops");
     backup_record_free(backup->record);
-    free(backup->cut);
+    free(backup->cut.dir);
     free(backup);
 }
 

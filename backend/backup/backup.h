@@ -1,13 +1,14 @@
 /*
  * backup.h - one backup at a time of a partition that continues to serve clients.
  *
- *   IDLE ─ prepare ─► PREPARING ──► READY ─ quiesce ─► QUIESCING ─ cut ─► DRAINING ──► CUTTING
- *     ▲               memtables                    transactions       batch in     hard links
- *     │               to files                     over shards end    flight ends     │
- *     │                                                                               ▼
- *     │                            SEALING ◄─ confirm ─ COPIED ◄────────────────── COPYING
- *     │                            manifest          (waits for                    to the
- *     │                               │               confirm)                     directory
+ *   IDLE ─ prepare ─► PREPARING ──► READY ─ quiesce ─► QUIESCING ─ cut ─► DRAINING
+ *     ▲               memtables                    transactions       batch in flight ends:
+ *     │               to files,                    over shards end    the cut
+ *     │               hard links                                         │
+ *     │                                                                  ▼
+ *     │                            SEALING ◄─ confirm ─ COPIED ◄───── COPYING
+ *     │                            manifest          (waits for       the log up to the cut,
+ *     │                               │               confirm)        all to the directory
  *     └─ failed, cancelled, proxy lost, done
  *
  * backup_start: a single partition runs all steps without holding writes, because its own cut is always consistent.
@@ -26,6 +27,10 @@
  *
  * A backup of some slots has only their rows: they are copied out of the cut (slot_copy.h). A shard that owns none of them
  * makes all steps with the others, and writes nothing.
+ *
+ * The slow steps lie outside of the hold: the links are made before it, and the log is copied after it, up to the batch that was the last
+ * one during it (store_cut.h). So a hold lasts as long as the batch in flight and the messages of the proxy take. From PREPARING until the cut the
+ * log is not trimmed; a proxy that does not go on is given a minute.
  *
  * The files of the cut (links in `<data>/cut-partition-N`) are copied; unchanged ones become links to the newest
  * backup.

@@ -11,6 +11,7 @@
 #include "backend/backup/backup_slots.h"
 #include "backend/backup/disk_file.h"
 #include "backend/backup/manifest.h"
+#include "backend/backup/store_cut.h"
 #include "shared/net/worker.h"
 
 enum { REASON_MAX = 512 };
@@ -21,7 +22,6 @@ enum backup_state {
     BACKUP_READY,
     BACKUP_QUIESCING,
     BACKUP_DRAINING,
-    BACKUP_CUTTING,
     BACKUP_COPYING,
     BACKUP_COPIED,
     BACKUP_SEALING,
@@ -33,6 +33,11 @@ struct backup_leader {
     uint64_t session;    /* that has sent the last step */
     uint64_t here_ms;    /* when that session was seen last; monotonic */
     uint64_t lost_at_ms; /* when the proxy is considered lost; monotonic */
+};
+
+struct backup_cut {
+    char *dir;
+    struct cut *files; /* from PREPARING until they were copied; NULL: none */
 };
 
 struct backup {
@@ -47,7 +52,7 @@ struct backup {
     int64_t keep;
     uint64_t held_until_ms; /* monotonic */
     struct backup_leader leader;
-    char *cut;     /* directory of the cut */
+    struct backup_cut cut;
     char *dir;     /* the directory of backups when the backup began */
     char *to;      /* the directory that is being filled; during a deletion: the shard's name */
     bool has_more; /* files were deleted since the deletion began */

@@ -1,9 +1,8 @@
 /*
  * backup_job.c - what a backup does with files, on the worker's thread.
  *
- *   PREPARING  folders, and RocksDB writes its memtables
- *   CUTTING    a checkpoint: hard links to RocksDB's files, and the WAL
- *   COPYING    the cut's files to the backup; those that the previous backup has become hard links to it
+ *   PREPARING  folders; RocksDB writes its memtables; hard links to its files
+ *   COPYING    the log up to the cut; then all these files to the backup; those that the previous backup has become hard links to it
  *   SEALING    the manifest, which makes the backup one; older backups are deleted
  *
  * While a job runs, the partition's thread does not use the fields that it writes (struct backup), apart from `progress`.
@@ -35,17 +34,20 @@ static bool prepare_folders(struct backup *backup)
         errno = EEXIST;
         return failed(backup, backup->to);
     }
-    if (!path_remove(backup->cut))
-        return failed(backup, backup->cut);
+    if (!path_remove(backup->cut.dir))
+        return failed(backup, backup->cut.dir);
     return backup_catalog_make(backup->dir, backup->manifest->backup, backup->manifest->shard,
                                backup->reason, sizeof backup->reason) &&
            storage_flush(backup->partition->storage, backup->reason, sizeof backup->reason) == OK;
 }
 
-static bool make_checkpoint(struct backup *backup)
+static bool prepare(struct backup *backup)
 {
-    return storage_checkpoint(backup->partition->storage, backup->cut, backup->reason,
-                              sizeof backup->reason) == OK;
+    if (!prepare_folders(backup))
+        return false;
+    backup->cut.files = cut_begin(backup->partition->storage, backup->cut.dir, backup->reason,
+                                  sizeof backup->reason);
+    return backup->cut.files;
 }
 
 /* Does this file never change after it was written? */
@@ -80,10 +82,11 @@ static bool list_cut(struct backup *backup)
 {
     struct disk_list list;
     char path[PATH_MAX];
-    bool good = disk_list(&list, backup->cut, backup->reason, sizeof backup->reason);
+    bool good = disk_list(&list, backup->cut.dir, backup->reason, sizeof backup->reason);
     for (size_t i = 0; good && i < list.count; i++) {
         struct stat found;
-        good = disk_path(path, backup->cut, list.names[i], backup->reason, sizeof backup->reason) &&
+        good = disk_path(path, backup->cut.dir, list.names[i], backup->reason,
+                         sizeof backup->reason) &&
                (stat(path, &found) == 0 || failed(backup, path));
         if (!good)
             break;
@@ -101,17 +104,20 @@ static bool copy(struct backup *backup)
 {
     char from[PATH_MAX];
     char to[PATH_MAX];
-    bool good = (!backup->slots.wanted ||
-                 backup_slots_cut(&backup->slots, backup->partition, backup->cut, &backup->progress,
-                                  backup->reason, sizeof backup->reason)) &&
+    bool good = cut_write(backup->cut.files, backup->cut.dir, backup->reason,
+                          sizeof backup->reason) == OK &&
+                (!backup->slots.wanted ||
+                 backup_slots_cut(&backup->slots, backup->partition, backup->cut.dir,
+                                  &backup->progress, backup->reason, sizeof backup->reason)) &&
                 list_cut(backup);
     struct manifest *before = good && !backup->is_full
                                   ? backup_catalog_newest(backup->dir, backup->manifest->shard)
                                   : NULL;
     for (size_t i = 0; good && i < backup->manifest->count; i++) {
         struct backup_file *file = &backup->manifest->files[i];
-        good = disk_path(from, backup->cut, file->name, backup->reason, sizeof backup->reason) &&
-               disk_path(to, backup->to, file->name, backup->reason, sizeof backup->reason);
+        good =
+            disk_path(from, backup->cut.dir, file->name, backup->reason, sizeof backup->reason) &&
+            disk_path(to, backup->to, file->name, backup->reason, sizeof backup->reason);
         if (good && !share_file(backup, before, file, to))
             good = disk_copy(from, to, &backup->progress, file->sha256, backup->reason,
                              sizeof backup->reason);
@@ -119,7 +125,7 @@ static bool copy(struct backup *backup)
             backup->bytes_shared += file->size;
     }
     manifest_free(before);
-    (void)path_remove(backup->cut);
+    (void)path_remove(backup->cut.dir);
     return good;
 }
 
@@ -152,7 +158,7 @@ static bool seal(struct backup *backup)
 
 void backup_remove_partial(const struct backup *backup)
 {
-    (void)path_remove(backup->cut);
+    (void)path_remove(backup->cut.dir);
     if (backup->manifest)
         backup_catalog_clean(backup->dir, backup->manifest->shard);
 }
@@ -165,8 +171,7 @@ void backup_run_job(struct job *job)
         return;
     }
     backup->good = backup->slots.is_none               ? true
-                   : backup->state == BACKUP_PREPARING ? prepare_folders(backup)
-                   : backup->state == BACKUP_CUTTING   ? make_checkpoint(backup)
+                   : backup->state == BACKUP_PREPARING ? prepare(backup)
                    : backup->state == BACKUP_COPYING   ? copy(backup)
                                                        : seal(backup);
     if (!backup->good)

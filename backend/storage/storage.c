@@ -208,6 +208,14 @@ int storage_checkpoint(struct storage *storage, const char *path, char *error, s
     return err;
 }
 
+int storage_link_tables(struct storage *storage, const char *path, char *error, size_t size)
+{
+    pthread_rwlock_rdlock(&storage->lock);
+    int err = store_checkpoint(storage->store, path, error, size);
+    pthread_rwlock_unlock(&storage->lock);
+    return err;
+}
+
 /* Flushes the tables to files. If these have all batches, the WAL of a store without copies continues in a new segment, so that
  * nothing is replayed twice. */
 static int leave_wal(struct storage *storage, char *error, size_t size)

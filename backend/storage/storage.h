@@ -93,6 +93,8 @@ int storage_flush(struct storage *storage, char *error, size_t size);
 /* Makes a consistent copy of hard links at `path` (must not exist) with every logged batch. Batches that are in no
  * file yet are in the copied WAL: a flush before makes it short. 0, ERR_DISK_FULL or ERR_STORE with a reason. */
 int storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size);
+/* Only the links to the tables' files. What these lack is in the WAL, which the caller keeps whole from before the call (store_cut.h). */
+int storage_link_tables(struct storage *storage, const char *path, char *error, size_t size);
 
 /* After a failure: tries to make logging and applying work again, and may reopen the database for that. Called while
  * neither is in progress and no slice or iterator exists; blocks. 0, or ERR_DISK_FULL or ERR_STORE and a reason: try

@@ -46,7 +46,7 @@
  *
  * Write and sync are two steps, so that a batch can be on its way to other copies while this disk syncs it.
  *
- * Threads: write, show, sync and rotate are called by one thread at a time; sync_upto, trim, last, bytes and copy by any
+ * Threads: write, show, sync and rotate are called by one thread at a time; sync_upto, trim, last, bytes and copies by any
  * threads, concurrently. An append never waits for the removal of files, and a trim never waits for a sync; but a trim
  * waits while batches are written again.
  *
@@ -113,6 +113,13 @@ bool wal_is_on_spare(const struct wal *wal);
 /* Copies the files, durably, into a directory without WAL files: opened there, the WAL has every batch shown before
  * the call. wal_committed_at tells `committed` then. The caller removes what a failed copy leaves. */
 int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size);
+/* The same in two steps. The first one opens the files, which takes no longer than that; the copy has the batches that are shown then, whatever
+ * is appended and trimmed before it is written. NULL and a one-line reason: a file cannot be opened. */
+struct wal_copy *wal_copy_begin(struct wal *wal, char *error, size_t size);
+int wal_copy_write(const struct wal_copy *copy, const char *path, uint64_t committed, char *error,
+                   size_t size);
+/* NULL is allowed. */
+void wal_copy_free(struct wal_copy *copy);
 /* Adds the newest of the kept segments to what wal_copy has made, as links <index>.kept: a WAL that is opened there keeps them. They are added
  * newest first, so that there is no gap when one cannot be; then the older ones are left out. */
 void wal_copy_kept(struct wal *wal, const char *path);

@@ -150,29 +150,64 @@ static int copy_file_bytes(int from, int to, uint64_t bytes)
     return at == bytes && sync_fd(to);
 }
 
-int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size)
+struct wal_copy {
+    struct part *parts;
+    size_t count;
+};
+
+struct wal_copy *wal_copy_begin(struct wal *wal, char *error, size_t size)
+{
+    struct wal_copy *copy = calloc(1, sizeof *copy);
+    CHECK(copy);
+    copy->parts = open_parts(wal, 0, &copy->count);
+    if (copy->parts)
+        return copy;
+    (void)wal_segment_failure(wal->path, error, size);
+    free(copy);
+    return NULL;
+}
+
+void wal_copy_free(struct wal_copy *copy)
+{
+    if (!copy)
+        return;
+    close_parts(copy->parts, copy->count);
+    free(copy);
+}
+
+static int copy_part(const struct part *part, const char *path, char *error, size_t size)
 {
     char to[PATH_MAX];
-    size_t count;
+    wal_segment_path(to, path, part->first);
+    int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+    int failure = fd >= 0 && copy_file_bytes(part->fd, fd, part->bytes)
+                      ? OK
+                      : wal_segment_failure(to, error, size);
+    if (fd >= 0 && close(fd) != 0 && !failure)
+        failure = wal_segment_failure(to, error, size);
+    return failure;
+}
+
+int wal_copy_write(const struct wal_copy *copy, const char *path, uint64_t committed, char *error,
+                   size_t size)
+{
     int failure = OK;
     if (strlen(path) > PATH_MAX - WAL_PATH_ROOM) {
         errno = ENAMETOOLONG;
         return wal_segment_failure(path, error, size);
     }
-    struct part *parts = open_parts(wal, 0, &count);
-    if (!parts)
-        return wal_segment_failure(wal->path, error, size);
-    for (size_t i = 0; i < count && !failure; i++) {
-        wal_segment_path(to, path, parts[i].first);
-        int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
-        if (fd < 0 || !copy_file_bytes(parts[i].fd, fd, parts[i].bytes))
-            failure = wal_segment_failure(to, error, size);
-        if (fd >= 0 && close(fd) != 0 && !failure)
-            failure = wal_segment_failure(to, error, size);
-    }
+    for (size_t i = 0; i < copy->count && !failure; i++)
+        failure = copy_part(&copy->parts[i], path, error, size);
     if (!failure && (!wal_number_write(path, WAL_COMMITTED, committed, true) || !path_sync(path)))
         failure = wal_segment_failure(path, error, size);
-    close_parts(parts, count);
+    return failure;
+}
+
+int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size)
+{
+    struct wal_copy *copy = wal_copy_begin(wal, error, size);
+    int failure = copy ? wal_copy_write(copy, path, committed, error, size) : ERR_STORE;
+    wal_copy_free(copy);
     return failure;
 }
 

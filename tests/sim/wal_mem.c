@@ -467,19 +467,58 @@ int wal_probe(struct wal *wal, char *error, size_t size)
     return wal_sync(wal, error, size);
 }
 
-int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size)
+struct wal_copy {
+    struct record **records;
+    size_t count;
+    uint64_t first;
+};
+
+struct wal_copy *wal_copy_begin(struct wal *wal, char *error, size_t size)
+{
+    (void)error, (void)size;
+    struct wal_copy *copy = calloc(1, sizeof *copy);
+    CHECK(copy);
+    copy->first = wal->disk->first;
+    copy->count = wal->disk->count - wal->unshown;
+    copy->records = calloc(copy->count + 1, sizeof *copy->records);
+    CHECK(copy->records);
+    for (size_t i = 0; i < copy->count; i++)
+        copy->records[i] = record_new(record_bytes(wal->disk->records[i]));
+    return copy;
+}
+
+void wal_copy_free(struct wal_copy *copy)
+{
+    if (!copy)
+        return;
+    for (size_t i = 0; i < copy->count; i++)
+        free(copy->records[i]);
+    free(copy->records);
+    free(copy);
+}
+
+int wal_copy_write(const struct wal_copy *copy, const char *path, uint64_t committed, char *error,
+                   size_t size)
 {
     if (disk_find(path)) {
         snprintf(error, size, "%s: exists", path);
         return ERR_STORE;
     }
-    struct disk *copy = disk_new(path);
-    copy->first = wal->disk->first;
-    copy->committed = committed;
-    for (size_t i = 0; i < wal->disk->count - wal->unshown; i++)
-        disk_push(copy, record_new(record_bytes(wal->disk->records[i])));
-    copy->unsynced = 0;
+    struct disk *disk = disk_new(path);
+    disk->first = copy->first;
+    disk->committed = committed;
+    for (size_t i = 0; i < copy->count; i++)
+        disk_push(disk, record_new(record_bytes(copy->records[i])));
+    disk->unsynced = 0;
     return OK;
+}
+
+int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error, size_t size)
+{
+    struct wal_copy *copy = wal_copy_begin(wal, error, size);
+    int failure = wal_copy_write(copy, path, committed, error, size);
+    wal_copy_free(copy);
+    return failure;
 }
 
 uint64_t wal_committed_at(const char *path)

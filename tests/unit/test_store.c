@@ -4,6 +4,7 @@
  *
  * The disk fails as faulty_disk.h describes. The killed process is this program itself: test_store --writer PATH NEXT.
  */
+#include "backend/backup/store_cut.h"
 #include "backend/storage/copied_batch.h"
 #include "backend/storage/orphan_hold.h"
 #include "backend/storage/partition_store.h"
@@ -1023,6 +1024,61 @@ START_TEST(a_checkpoint_has_what_is_in_no_table)
 }
 END_TEST
 
+START_TEST(a_cut_ends_with_the_last_batch_before_its_end)
+{
+    char path[sizeof store_path];
+    put(CF_DATA, "before", "1");
+    commit_synced();
+    log_only("logged", "1");
+    snprintf(path, sizeof path, "%s/db.copy", dir);
+    struct cut *cut = cut_begin(storage, path, error, sizeof error);
+    ck_assert_msg(cut, "%s", error);
+    put(CF_DATA, "inside", "1");
+    commit_synced();
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK); /* its batch may go now */
+    log_only("inside", "2");
+    storage_commit(storage, storage_logged(storage));
+    ck_assert_int_eq(cut_end(cut, error, sizeof error), OK);
+    uint64_t last = storage_logged(storage);
+    log_only("inside", "3");
+    put(CF_DATA, "behind", "1");
+    commit_synced();
+    storage_applied(storage, storage_logged(storage));
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
+    ck_assert_int_eq(cut_write(cut, path, error, sizeof error), OK);
+    cut_free(cut);
+    storage_close(storage);
+    memcpy(store_path, path, sizeof path);
+    open_with(NULL, NULL);
+    ck_assert_uint_eq(storage_logged(storage), last);
+    ck_assert_str_eq(walk(CF_DATA, "", "", true), "before inside logged ");
+    ck_assert_str_eq(get(CF_DATA, "inside"), "2");
+}
+END_TEST
+
+START_TEST(a_cut_that_is_given_up_holds_back_the_log_no_more)
+{
+    char path[sizeof store_path];
+    put(CF_DATA, "k", "1");
+    commit_synced();
+    snprintf(path, sizeof path, "%s/db.copy", dir);
+    struct cut *cut = cut_begin(storage, path, error, sizeof error);
+    ck_assert_msg(cut, "%s", error);
+    uint64_t first = wal_first(storage_wal(storage));
+    ck_assert_int_eq(wal_rotate(storage_wal(storage), error, sizeof error), OK);
+    put(CF_DATA, "k", "2");
+    commit_synced();
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
+    ck_assert_uint_eq(wal_first(storage_wal(storage)), first);
+    cut_free(cut);
+    put(CF_DATA, "k", "3");
+    commit_synced();
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
+    ck_assert_uint_gt(wal_first(storage_wal(storage)), first);
+    ck_assert_ptr_null(cut_begin(storage, path, error, sizeof error)); /* it exists */
+}
+END_TEST
+
 START_TEST(recovery_of_a_sound_store_does_nothing)
 {
     put_acknowledged();
@@ -1618,6 +1674,8 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is);
     tcase_add_test(tests, flushes_and_compactions_that_fail_leave_the_log_alone);
     tcase_add_test(tests, a_checkpoint_has_what_is_in_no_table);
+    tcase_add_test(tests, a_cut_ends_with_the_last_batch_before_its_end);
+    tcase_add_test(tests, a_cut_that_is_given_up_holds_back_the_log_no_more);
     tcase_add_test(tests, recovery_of_a_sound_store_does_nothing);
     tcase_add_test(tests, readers_compaction_and_a_writer_share_the_store);
     tcase_add_test(tests, recovery_takes_the_database_from_under_compaction_and_figures);
