@@ -241,7 +241,7 @@ bool live_enter(struct live *live, struct live_row *row)
 
 bool live_take_over(struct live *live, const struct live_row *row, bool *taken)
 {
-    struct row_words words;
+    struct row_words words = {.numbers = {""}};
     struct live_row next = *row;
     size_t at = 0;
     next.exists = true;
