@@ -219,10 +219,15 @@ bool glob_match_nocase(struct bytes pattern, struct bytes text)
     return match_any(pattern, text, true, NULL, NULL);
 }
 
+size_t glob_plain_length(struct bytes pattern)
+{
+    size_t i = 0;
+    while (i < pattern.len && !(strchr("*?[\\", pattern.data[i]) && pattern.data[i] != '\0'))
+        i++;
+    return i;
+}
+
 bool glob_is_literal(struct bytes pattern)
 {
-    for (size_t i = 0; i < pattern.len; i++)
-        if (strchr("*?[\\", pattern.data[i]) && pattern.data[i] != '\0')
-            return false;
-    return true;
+    return glob_plain_length(pattern) == pattern.len;
 }

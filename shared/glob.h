@@ -24,6 +24,8 @@ bool glob_match(struct bytes pattern, struct bytes text);
 bool glob_match_nocase(struct bytes pattern, struct bytes text);
 /* True when the pattern has no special character, so that it matches only itself. */
 bool glob_is_literal(struct bytes pattern);
+/* Length of the part before the first special character: all texts that the pattern matches begin with this part. */
+size_t glob_plain_length(struct bytes pattern);
 /* The length of the shortest text that the pattern can match, or `enough` if it is longer; then the rest of the pattern is not read. */
 size_t glob_text_min(struct bytes pattern, size_t enough);
 /* Is the pattern short enough to be accepted from a client? */

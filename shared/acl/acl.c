@@ -1,5 +1,6 @@
 #include "shared/acl/acl.h"
 
+#include "shared/acl/acl_order.h"
 #include "shared/acl/acl_user.h"
 #include "shared/check.h"
 #include "shared/command/keys.h"
@@ -50,8 +51,15 @@ static void make_text_room(struct acl_texts *texts)
     CHECK(texts->items);
 }
 
+static void forget_order(struct acl_texts *texts)
+{
+    free(texts->order);
+    texts->order = NULL;
+}
+
 void acl_texts_add(struct acl_texts *texts, struct bytes text, unsigned tag)
 {
+    forget_order(texts);
     make_text_room(texts);
     texts->items[texts->count++] = (struct acl_text){copy_text(text), tag};
     if (texts->places)
@@ -67,6 +75,7 @@ static void forget_places(struct acl_texts *texts)
 
 void acl_texts_remove(struct acl_texts *texts, size_t index)
 {
+    forget_order(texts);
     forget_places(texts);
     free((char *)texts->items[index].text.data);
     texts->count--;
@@ -80,6 +89,7 @@ void acl_texts_clear(struct acl_texts *texts)
         free((char *)texts->items[i].text.data);
     free(texts->items);
     table_free(texts->places);
+    free(texts->order);
     *texts = (struct acl_texts){0};
 }
 
@@ -110,6 +120,7 @@ static struct acl_texts texts_copy(const struct acl_texts *from)
     struct acl_texts texts = {0};
     for (size_t i = 0; i < from->count; i++)
         acl_texts_add(&texts, from->items[i].text, from->items[i].tag);
+    acl_order_copy(&texts, from);
     return texts;
 }
 

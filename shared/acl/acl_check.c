@@ -6,8 +6,7 @@
  *
  * A check stops between two keys or channels when its step has used up its comparisons, and goes on there in the next step.
  */
-#include "shared/acl/acl.h"
-#include "shared/acl/acl_user.h"
+#include "shared/acl/acl_order.h"
 #include "shared/check.h"
 #include "shared/glob.h"
 
@@ -45,11 +44,11 @@ static unsigned key_permission(unsigned flags)
 static bool key_allowed(const struct acl_selector *selector, struct bytes key, unsigned flags)
 {
     unsigned needed = key_permission(flags);
-    for (size_t i = 0; i < selector->keys.count; i++) {
-        const struct acl_text *pattern = &selector->keys.items[i];
+    const struct acl_text *pattern;
+    struct acl_candidates candidates = acl_candidates(&selector->keys, key);
+    while ((pattern = acl_candidates_next(&candidates)))
         if ((pattern->tag & needed) == needed && glob_match(pattern->text, key))
             return true;
-    }
     return false;
 }
 
@@ -66,11 +65,11 @@ static bool channels_of(const struct command *command, uint32_t argc, uint32_t *
 static bool channel_allowed(const struct acl_selector *selector, struct bytes channel,
                             bool is_pattern)
 {
-    for (size_t i = 0; i < selector->channels.count; i++) {
-        struct bytes allowed = selector->channels.items[i].text;
-        if (is_pattern ? bytes_equal(allowed, channel) : glob_match(allowed, channel))
+    const struct acl_text *allowed;
+    struct acl_candidates candidates = acl_candidates(&selector->channels, channel);
+    while ((allowed = acl_candidates_next(&candidates)))
+        if (is_pattern ? bytes_equal(allowed->text, channel) : glob_match(allowed->text, channel))
             return true;
-    }
     return false;
 }
 
@@ -98,7 +97,7 @@ static bool compare_keys(struct acl_check *check, size_t *left, uint32_t *index)
     check->has_keys = true;
     for (; check->next < check->keys.count; check->next++) {
         const struct key_ref *key = &check->keys.refs[check->next];
-        if (!spend(left, selector->keys.count))
+        if (!spend(left, acl_texts_depth(&selector->keys)))
             return false;
         if (!key_allowed(selector, check->argv[key->index], key->flags)) {
             *index = key->index;
@@ -118,7 +117,7 @@ static bool compare_channels(struct acl_check *check, size_t *left, uint32_t *in
         return true;
     for (; check->next + 1 < end; check->next++) {
         uint32_t at = check->next + 1;
-        if (!spend(left, selector->channels.count))
+        if (!spend(left, acl_texts_depth(&selector->channels)))
             return false;
         if (!channel_allowed(selector, check->argv[at], is_pattern)) {
             *index = at;
@@ -210,7 +209,7 @@ size_t acl_user_patterns(const struct acl_user *user)
 {
     size_t patterns = 0;
     for (const struct acl_selector *selector = user->selectors; selector; selector = selector->next)
-        patterns += selector->keys.count + selector->channels.count;
+        patterns += acl_texts_depth(&selector->keys) + acl_texts_depth(&selector->channels);
     return patterns;
 }
 

@@ -1,7 +1,7 @@
 /*
  * acl_rule.c - parses and applies the rules of ACL SETUSER.
  */
-#include "shared/acl/acl_user.h"
+#include "shared/acl/acl_order.h"
 #include "shared/check.h"
 #include "shared/digest.h"
 
@@ -425,6 +425,14 @@ static bool parentheses_match(const struct bytes *rules, size_t count, char *err
     return true;
 }
 
+static void sort_patterns(struct acl_user *user)
+{
+    for (struct acl_selector *selector = user->selectors; selector; selector = selector->next) {
+        acl_texts_sort(&selector->keys);
+        acl_texts_sort(&selector->channels);
+    }
+}
+
 bool acl_user_set(struct acl_user *user, const struct bytes *rules, size_t count, char *error,
                   size_t size)
 {
@@ -441,5 +449,6 @@ bool acl_user_set(struct acl_user *user, const struct bytes *rules, size_t count
         if (!good)
             return false;
     }
+    sort_patterns(user);
     return true;
 }

@@ -21,8 +21,9 @@ struct acl_text {
 struct acl_texts {
     struct acl_text *items;
     size_t count;
-    size_t compared;      /* by acl_texts_find, since `places` was NULL */
-    struct table *places; /* of the texts in `items`, from 1; NULL: not made */
+    size_t compared;         /* by acl_texts_find, since `places` was NULL */
+    struct table *places;    /* of the texts in `items`, from 1; NULL: not made */
+    struct acl_order *order; /* of the texts as patterns, acl_order.h; NULL: not made */
 };
 
 struct acl_selector {

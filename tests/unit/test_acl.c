@@ -5,6 +5,7 @@
 
 #include "shared/acl/channel.h"
 #include "shared/check.h"
+#include "shared/glob.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +200,97 @@ static void test_channel_rules(void)
     acl_unref(acl);
 }
 
+/* ---- many patterns ---- */
+
+enum { MANY = 40, TEXTS = 400, TEXT_MAX = 8 };
+
+/* A text of up to TEXT_MAX - 2 of these letters. */
+static struct bytes some_text(char *text, const char *letters, unsigned *state)
+{
+    size_t len = rand_r(state) % (TEXT_MAX - 1);
+    for (size_t i = 0; i < len; i++)
+        text[i] = letters[(size_t)rand_r(state) % strlen(letters)];
+    text[len] = 0;
+    return (struct bytes){text, len};
+}
+
+static bool matches_one(char patterns[][TEXT_MAX], struct bytes text, bool is_pattern)
+{
+    for (size_t i = 0; i < MANY; i++) {
+        struct bytes pattern = bytes_of(patterns[i]);
+        if (is_pattern ? bytes_equal(pattern, text) : glob_match(pattern, text))
+            return true;
+    }
+    return false;
+}
+
+/* Gives the user keys that match the patterns from `from` to before `to`, and channels likewise. */
+static void allow(struct acl_user *user, char patterns[][TEXT_MAX], size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        char words[2][TEXT_MAX + 1];
+        (void)snprintf(words[0], sizeof words[0], "~%.*s", TEXT_MAX - 1, patterns[i]);
+        (void)snprintf(words[1], sizeof words[1], "&%.*s", TEXT_MAX - 1, patterns[i]);
+        const struct bytes rules[] = {bytes_of(words[0]), bytes_of(words[1])};
+        (void)acl_user_set(user, rules, 2, reason, sizeof reason);
+    }
+}
+
+static void compare_answers(const struct acl *acl, char patterns[][TEXT_MAX], unsigned *state)
+{
+    const struct acl_user *user = user_of(acl, "a");
+    for (int i = 0; i < TEXTS; i++) {
+        char room[TEXT_MAX];
+        struct bytes text = some_text(room, "aab:*?[\\", state);
+        const struct bytes argv[] = {BYTES("GET"), text};
+        uint32_t index;
+        bool may_get = acl_check(user, command_of(COMMAND_get), argv, 2, &index) == ACL_ALLOWED;
+        CHECK(may_get == matches_one(patterns, text, false));
+        CHECK(acl_may_listen(user, text, false) == matches_one(patterns, text, false));
+        CHECK(acl_may_listen(user, text, true) == matches_one(patterns, text, true));
+    }
+}
+
+/* What many patterns allow is what each of them matches: sorted, copied, with others behind them, and set anew. */
+static void test_many_patterns_allow_what_each_of_them_matches(void)
+{
+    const struct bytes none[] = {BYTES("resetkeys"), BYTES("resetchannels")};
+    char patterns[MANY][TEXT_MAX];
+    for (unsigned seed = 1; seed <= 200; seed++) {
+        unsigned state = seed;
+        for (size_t i = 0; i < MANY; i++)
+            do /* "*" gives all keys, and no pattern is accepted after it */
+                (void)some_text(patterns[i], "aab:*?[]\\^", &state);
+            while (strcmp(patterns[i], "*") == 0);
+        struct acl *acl = parse("user a on nopass +get\n");
+        allow(acl_user_find(acl, BYTES("a")), patterns, 0, MANY / 2);
+        struct acl *copy = acl_copy(acl);
+        acl_unref(acl);
+        allow(acl_user_find(copy, BYTES("a")), patterns, MANY / 2, MANY);
+        compare_answers(copy, patterns, &state);
+        CHECK(acl_user_set(acl_user_find(copy, BYTES("a")), none, 2, reason, sizeof reason));
+        allow(acl_user_find(copy, BYTES("a")), patterns, 0, MANY);
+        acl = acl_copy(copy);
+        acl_unref(copy);
+        compare_answers(acl, patterns, &state);
+        acl_unref(acl);
+    }
+}
+
+/* A key is compared with the patterns that begin like it, not with all 2000. */
+static void test_patterns_of_other_tenants_cost_nothing(void)
+{
+    struct acl *acl = parse("user a on nopass +get ~*:public &news:*\n");
+    for (int i = 0; i < 2000; i++) {
+        char word[32];
+        (void)snprintf(word, sizeof word, "~app:%d:*", i);
+        const struct bytes rule = bytes_of(word);
+        CHECK(acl_user_set(acl_user_find(acl, BYTES("a")), &rule, 1, reason, sizeof reason));
+    }
+    CHECK(acl_user_patterns(user_of(acl, "a")) < 20);
+    acl_unref(acl);
+}
+
 static void test_bad_files_are_refused_with_their_line(void)
 {
     const char *const bad[] = {
@@ -257,6 +349,8 @@ int main(void)
     test_users_that_may_read_all_keys();
     test_steps_give_the_same_answer();
     test_channel_rules();
+    test_many_patterns_allow_what_each_of_them_matches();
+    test_patterns_of_other_tenants_cost_nothing();
     test_bad_files_are_refused_with_their_line();
     test_the_log_counts_repeats_and_forgets_the_oldest();
     return 0;
