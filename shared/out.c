@@ -13,9 +13,10 @@
 
 struct out_piece {
     struct out_piece *next;
-    struct block *block; /* NULL: the bytes are in room[] */
-    size_t size;         /* size of room[] */
-    const char *data;    /* first byte that is not consumed */
+    struct out_piece *before; /* undefined in the first piece of an out */
+    struct block *block;      /* NULL: the bytes are in room[] */
+    size_t size;              /* size of room[] */
+    const char *data;         /* first byte that is not consumed */
     size_t len;
     size_t left; /* free bytes of room[] after data + len */
     char room[];
@@ -114,6 +115,7 @@ static bool drops(struct out *out, size_t len)
 static struct out_piece *add_piece(struct out *out, size_t room)
 {
     struct out_piece *piece = piece_new(room);
+    piece->before = out->tail;
     if (out->tail)
         out->tail->next = piece;
     else
@@ -220,7 +222,6 @@ void out_write_block(struct out *out, struct block *block, const char *data, siz
 void out_truncate(struct out *out, size_t bytes)
 {
     CHECK(bytes <= out->bytes);
-    size_t kept = 0;
     if (bytes == out->bytes)
         return;
     if (bytes == 0) {
@@ -228,12 +229,13 @@ void out_truncate(struct out *out, size_t bytes)
         return;
     }
     out_end_run(out);
-    struct out_piece *piece = out->head;
-    for (; kept + piece->len < bytes; piece = piece->next)
-        kept += piece->len;
+    struct out_piece *piece = out->tail;
+    size_t surplus = out->bytes - bytes;
+    for (; surplus >= piece->len; piece = piece->before)
+        surplus -= piece->len;
     if (!piece->block)
-        piece->left += kept + piece->len - bytes;
-    piece->len = bytes - kept;
+        piece->left += surplus;
+    piece->len -= surplus;
     struct out rest = {.head = piece->next};
     piece->next = NULL;
     out->tail = piece;
@@ -289,6 +291,7 @@ void out_move(struct out *to, struct out *from)
         piece_free(head);
     } else {
         to->tail->next = head;
+        head->before = to->tail;
         to->tail = from->tail;
         to->bytes += from->bytes;
     }
@@ -345,12 +348,11 @@ struct bytes out_last(const struct out *out, size_t back)
     if (back <= run)
         return (struct bytes){out->run.data + run - back, back};
     back -= run;
-    if (piece && back <= piece->len)
-        return (struct bytes){piece->data + piece->len - back, back};
-    size_t before = out->bytes - run - back;
-    for (piece = out->head; before >= piece->len; piece = piece->next)
-        before -= piece->len;
-    return (struct bytes){piece->data + before, piece->len - before};
+    while (back > piece->len) {
+        back -= piece->len;
+        piece = piece->before;
+    }
+    return (struct bytes){piece->data + piece->len - back, back};
 }
 
 void out_consume(struct out *out, size_t len)

@@ -5,14 +5,18 @@
 #include "proxy/client/transaction_send.h"
 #include "proxy/core/client.h"
 #include "proxy/core/handlers.h"
+#include "proxy/core/next_turn.h"
 #include "proxy/core/request.h"
 #include "proxy/core/worker.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { PORTION_US = 1000 }; /* commands run for so long before other clients are served */
 
 #define UNEXPECTED_REPLY "ERR the shard's reply to EXEC does not have one element for each command"
 
@@ -300,22 +304,53 @@ static bool run_one(struct client *client, struct transaction_run *run)
     return is_done;
 }
 
+/* ---- portions ---- */
+
+/* request_done_fn of an internal request. */
+static void go_on_in_turn(struct client *none, struct request *request, struct reply *reply)
+{
+    struct client **client = request_state(request, sizeof *client);
+    (void)none;
+    (void)reply;
+    if (!*client)
+        return;
+    (*client)->session.transaction.run->turn = NULL;
+    client_unhold(*client, HOLD_PORTIONS);
+}
+
+static void wait_for_turn(struct client *client, struct transaction_run *run)
+{
+    struct request *request = request_internal(client->worker);
+    run->turn = request_state(request, sizeof *run->turn);
+    *run->turn = client;
+    client_hold(client, HOLD_PORTIONS);
+    request_next_turn(request, go_on_in_turn);
+}
+
+static bool may_run_next(const struct client *client, const struct transaction_run *run)
+{
+    return run->at < run->len && client->pipeline.count == 0 && !client->is_closed &&
+           !client->is_ending && !(client->held_by & HOLD_OUTPUT);
+}
+
 bool transaction_go_on(struct client *client)
 {
     struct transaction_run *run = client->session.transaction.run;
-    if (!run || run->is_stepping)
+    if (!run || run->is_stepping || run->turn)
         return !run;
+    uint64_t end_us = clock_mono_us() + PORTION_US;
     uint8_t mode = client->session.reply_mode;
     bool goes_on = true;
     run->is_stepping = true;
-    while (goes_on && run->at < run->len && client->pipeline.count == 0 && !client->is_closed &&
-           !client->is_ending && !(client->held_by & HOLD_OUTPUT)) {
+    while (goes_on && may_run_next(client, run) && clock_mono_us() < end_us) {
         if (run->is_silent)
             client->session.reply_mode = REPLY_MODE_OFF;
         goes_on = run_one(client, run);
         client->session.reply_mode = mode;
     }
     run->is_stepping = false;
+    if (goes_on && may_run_next(client, run))
+        wait_for_turn(client, run);
     bool is_over = run->at == run->len && client->pipeline.count == 0;
     if (is_over && !client->is_closed) {
         end_run(client);

@@ -37,6 +37,8 @@ void transaction_run_free(struct client_transaction *transaction)
     struct transaction_run *run = transaction->run;
     if (!run)
         return;
+    if (run->turn)
+        *run->turn = NULL;
     resp_scan_fini(&run->scan);
     block_unref(run->replies);
     out_clear(&run->pushes);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct block;
+struct client;
 struct upstream;
 
 /* Which of the commands that are queued after a step must run after it. Each value includes those before it. */
@@ -32,6 +33,7 @@ struct transaction_run {
     struct transaction_target target;
     struct resp_scan scan;
     bool is_stepping;      /* transaction_go_on() is running: it does not recurse */
+    struct client **turn;  /* names the client to the next portion; NULL: none is awaited */
     bool is_silent;        /* CLIENT REPLY OFF or SKIP */
     bool has_shard;        /* some of the commands are the shard's */
     uint32_t count;        /* commands */

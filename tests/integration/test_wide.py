@@ -3,6 +3,8 @@
 before them, and their replies, order and permissions are those of any request.
 """
 
+import re
+
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Connection, ReplyError, value
@@ -121,6 +123,31 @@ def _(run):
             check(reply == len([key for key in keys if key == 'k0']) or 'NOPERM' in str(reply), reply)
             return isinstance(reply, ReplyError)
         wait_for(is_refused, 'the new rules to be used')
+
+
+@suite.case('EXEC of very many commands that the proxy answers runs them in turns: other clients of the worker are served before')
+def _(run):
+    with cluster_of() as cluster, connect(cluster) as asker, connect(cluster) as other:
+        look = ('CLIENT', 'LIST', 'ID', other.get('CLIENT', 'ID'))
+        for first in (('PING',), ('GET', 'k')):  # without a shard, and with one
+            count = [10_000]
+
+            def sees_another_client_change():  # CLIENT LIST itself takes a turn or two
+                count[0] = min(2 * count[0], 300_000)  # more where the test itself gets little of the machine
+                asker.pipeline([('MULTI',), first, look, *[('CLIENT', 'ID')] * count[0], look])
+                asker.sock.sendall(frame(['EXEC']))
+                for i in range(30):
+                    check_equal(other.get('CLIENT', 'SETNAME', i), b'OK')
+                replies = value(asker.read())
+                check_equal(len(replies), count[0] + 3)
+                before, after = (int(re.search(rb' name=(\d*)', reply)[1] or 0) for reply in (replies[1], replies[-1]))
+                return after - before >= 5
+            wait_for(sees_another_client_change, 'five commands of another client between those of EXEC')
+            with connect(cluster) as leaving:
+                leaving.pipeline([('MULTI',), first, *[('CLIENT', 'ID')] * count[0]])
+                leaving.sock.sendall(frame(['EXEC']))
+                check_equal(other.get('PING'), b'PONG')
+        check_equal(other.get('PING'), b'PONG')
 
 
 @suite.case('wide requests keep the order of their client, in MULTI too; a client may leave while they are prepared')

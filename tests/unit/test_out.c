@@ -314,6 +314,31 @@ START_TEST(last_finds_any_number_of_the_bytes_that_were_written_last)
 }
 END_TEST
 
+/* The last bytes are looked for from the end: from the beginning this takes minutes. */
+START_TEST(last_bytes_of_a_long_out_are_found_as_fast_as_those_of_a_short_one)
+{
+    enum { PIECES = 200000 };
+    static char text[1100];
+    struct block *block = block_new_exact(sizeof text);
+    struct out out, more;
+    out_init(&out);
+    out_init(&more);
+    memset(block->data, 'b', sizeof text);
+    for (int i = 0; i < PIECES; i++) {
+        out_write(&more, "a", 1);
+        out_write_block(&more, block, block->data, sizeof text);
+        out_move(&out, &more);
+        ck_assert(*out_last(&out, sizeof text + 1).data == 'a');
+        out_write(&out, "surplus", 7);
+        out_truncate(&out, out.bytes - 7);
+    }
+    out_consume(&out, out.bytes - 1101);
+    ck_assert(*out_last(&out, 1101).data == 'a');
+    out_clear(&out);
+    block_unref(block);
+}
+END_TEST
+
 START_TEST(printf_writes_short_and_long_texts)
 {
     static char text[5001];
@@ -550,6 +575,7 @@ int main(void)
     tcase_add_test(tests, move_appends_everything_and_empties_the_source);
     tcase_add_test(tests, iov_gives_no_more_than_asked_for);
     tcase_add_test(tests, last_finds_any_number_of_the_bytes_that_were_written_last);
+    tcase_add_test(tests, last_bytes_of_a_long_out_are_found_as_fast_as_those_of_a_short_one);
     tcase_add_test(tests, printf_writes_short_and_long_texts);
     tcase_add_test(tests, bytes_beyond_the_limit_are_dropped_by_every_write_function);
     tcase_add_test(tests, frames_that_follow_each_other_in_a_block_are_not_copied);
