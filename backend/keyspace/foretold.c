@@ -44,7 +44,8 @@ struct foretold {
     size_t bytes;
     struct bytes *items; /* in the order in which the script got them */
     uint32_t count, size;
-    struct table *places; /* item → its place + 1; of the first `indexed` items */
+    uint32_t words_from, words_to; /* the items that are arguments of the script */
+    struct table *places;          /* item → its place + 1; of the first `indexed` items */
     uint32_t indexed;
     struct list kinds;
     uint32_t kinds_count;
@@ -69,6 +70,7 @@ void foretold_begin(struct foretold *foretold)
     foretold->places = NULL;
     foretold->bytes = 0;
     foretold->count = foretold->indexed = 0;
+    foretold->words_from = foretold->words_to = 0;
 }
 
 void foretold_free(struct foretold *foretold)
@@ -136,8 +138,10 @@ void foretold_add_words(struct foretold *foretold, const struct bytes *words, ui
     for (uint32_t i = 0; i < count; i++)
         len += words[i].len;
     char *copy = count > 1 ? keep_item_text(foretold, len) : NULL;
+    foretold->words_from = foretold->count;
     for (uint32_t i = 0; copy && i < count; i++)
         foretold_add_item(foretold, bytes_copy_to(&copy, words[i]));
+    foretold->words_to = foretold->count;
 }
 
 /* The place of the item behind its last occurrence; 0: it is none. */
@@ -198,17 +202,31 @@ static void mark_used(struct foretold *foretold, struct kind *kind)
     list_push(&foretold->kinds, &kind->link);
 }
 
+/* Is the item at this place, with which the key begins, an argument? Scripts get the prefix of all their keys so. */
+static bool is_prefix(const struct foretold *foretold, size_t at, uint32_t place)
+{
+    return at == 0 && place > foretold->words_from && place <= foretold->words_to;
+}
+
 /* Finds the longest item in the key. False: there is none. */
-static bool find_listed(struct foretold *foretold, struct bytes key, struct bytes *item)
+static bool find_longest(struct foretold *foretold, struct bytes key, bool with_prefixes,
+                         struct bytes *item)
 {
     size_t longest = key.len < ITEM_MAX ? key.len : ITEM_MAX;
     for (size_t len = longest; foretold->count && len > 0; len--)
         for (size_t at = 0; at + len <= key.len; at++) {
             *item = (struct bytes){key.data + at, len};
-            if (place_of_item(foretold, *item))
+            uint32_t place = place_of_item(foretold, *item);
+            if (place && (with_prefixes || !is_prefix(foretold, at, place)))
                 return true;
         }
     return false;
+}
+
+/* Finds the item of the key. False: there is none. */
+static bool find_listed(struct foretold *foretold, struct bytes key, struct bytes *item)
+{
+    return find_longest(foretold, key, false, item) || find_longest(foretold, key, true, item);
 }
 
 /* The kind of keys with items to which this key belongs; NULL: there is none. *place: of the next item. */

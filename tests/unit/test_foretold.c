@@ -114,6 +114,21 @@ START_TEST(numbers_follow)
 }
 END_TEST
 
+START_TEST(the_prefix_of_all_keys_is_no_item_although_it_is_an_argument)
+{
+    struct foretold *foretold = foretold_new();
+    foretold_add_words(foretold, (struct bytes[]){bytes_of("bull:mail:"), bytes_of("99")}, 2);
+    foretold_add_reply(foretold, bytes_of("*3\r\n$1\r\n7\r\n$1\r\n8\r\n$1\r\n9\r\n"));
+    check_next(foretold, "bull:mail:7:logs", 100, "bull:mail:8:logs");
+    check_next(foretold, "bull:mail:8:logs", 100, "bull:mail:9:logs");
+    check_next(foretold, "bull:mail:7", 100, "bull:mail:8");
+    foretold_begin(foretold);
+    foretold_add_words(foretold, (struct bytes[]){bytes_of("u1"), bytes_of("u2")}, 2);
+    check_next(foretold, "u1:logs", 100, "u2:logs");
+    foretold_free(foretold);
+}
+END_TEST
+
 START_TEST(kinds_are_limited)
 {
     char key[300];
@@ -138,6 +153,7 @@ int main(void)
     tcase_add_test(tests, nested_pages_are_one_list);
     tcase_add_test(tests, names_that_a_scan_will_reply_follow_the_reply);
     tcase_add_test(tests, numbers_follow);
+    tcase_add_test(tests, the_prefix_of_all_keys_is_no_item_although_it_is_an_argument);
     tcase_add_test(tests, kinds_are_limited);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
