@@ -21,6 +21,8 @@ struct borrowed {
     unsigned watch;      /* bit 1 << NEED_WATCH or NEED_CHECK: it was met */
     unsigned rows;       /* single rows that were needed */
     bool may_write;      /* declared by a script, which may write it */
+    bool is_used;        /* a command has opened it */
+    uint32_t guess;      /* it was guessed by this pattern (script_keys.h); 0: it was not */
 };
 
 enum {
@@ -93,7 +95,7 @@ void borrow_clear(struct borrow *borrow)
     borrow->bytes = borrow->row_bytes = 0;
     tally_remove(&borrow->tally, borrow->held);
     borrow->held = 0;
-    borrow->is_dirty = borrow->has_declared = false;
+    borrow->is_dirty = borrow->has_declared = borrow->has_guessed = false;
     borrow->ahead = (struct slice_ahead){0};
 }
 
@@ -247,6 +249,16 @@ static void need_next_keys(struct call *call, const struct entry *entry, enum lo
     count_foretold(borrow);
 }
 
+/* A script had to wait for the key: in its next run it is guessed. */
+static void learn_key(struct call *call, const struct entry *entry, enum lock_mode mode)
+{
+    const struct call *script = call->borrow->script;
+    if (!script)
+        return;
+    struct script_words words = borrow_script_words(script->argv, script->argc);
+    script_keys_learn(call->borrow->script_keys, &words, entry->key, mode == LOCK_WRITE);
+}
+
 int borrow_key(struct call *call, const struct entry *entry, bool writes)
 {
     struct need need = need_of(entry, NEED_KEY);
@@ -258,25 +270,32 @@ int borrow_key(struct call *call, const struct entry *entry, bool writes)
                     (int)(entry->key.len < 128 ? entry->key.len : 128), entry->key.data);
         return ERR_STORE;
     }
-    const struct borrowed *borrowed = borrowed_of(call->borrow, entry->row_key);
+    struct borrowed *borrowed = borrowed_of(call->borrow, entry->row_key);
+    borrowed->is_used = true;
     if (borrowed->mode >= need.mode)
         return OK;
     if (borrowed->mode)
         need.kind = NEED_MODE;
     borrow_need(call, &need);
-    if (borrowed->may_write && borrowed->mode)
+    if (borrowed->may_write && borrowed->mode) {
         need_declared(call);
-    else
+    } else {
+        learn_key(call, entry, need.mode);
         need_next_keys(call, entry, need.mode);
+    }
     return ERR_RETRY;
 }
 
 void borrow_change(struct call *call, const struct entry *entry)
 {
     struct need need = need_of(entry, NEED_MODE);
+    const struct borrowed *borrowed = find_borrowed(call->borrow, entry->row_key);
     need.mode = LOCK_WRITE;
-    if (find_borrowed(call->borrow, entry->row_key)->mode < LOCK_WRITE)
-        borrow_need(call, &need);
+    if (borrowed->mode == LOCK_WRITE)
+        return;
+    borrow_need(call, &need);
+    if (!borrowed->may_write)
+        learn_key(call, entry, LOCK_WRITE);
 }
 
 void borrow_ahead(struct call *call, const struct entry *entry, const struct borrow_use *use)
@@ -285,6 +304,35 @@ void borrow_ahead(struct call *call, const struct entry *entry, const struct bor
     need.mode = use->writes ? LOCK_WRITE : LOCK_READ;
     borrowed_of(call->borrow, entry->row_key)->may_write |= use->may_write;
     borrow_need(call, &need);
+}
+
+void borrow_guess(struct call *call, const struct entry *entry, bool writes, uint32_t pattern)
+{
+    struct need need = need_of(entry, NEED_KEY);
+    need.mode = writes ? LOCK_WRITE : LOCK_READ;
+    if (find_borrowed(call->borrow, entry->row_key))
+        return; /* the command names it */
+    borrowed_of(call->borrow, entry->row_key)->guess = pattern;
+    call->borrow->has_guessed = true;
+    borrow_need(call, &need);
+}
+
+struct script_words borrow_script_words(const struct bytes *argv, uint32_t argc)
+{
+    return (struct script_words){
+        .script = argv[1], .words = argv + 3, .count = argc > 3 ? argc - 3 : 0};
+}
+
+void borrow_judge_guesses(const struct borrow *borrow)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    while (borrow->has_guessed && table_next(borrow->keys, &cursor, &key, &value)) {
+        const struct borrowed *borrowed = value;
+        if (borrowed->guess)
+            script_keys_judge(borrow->script_keys, borrowed->guess, borrowed->is_used);
+    }
 }
 
 void borrow_member(struct call *call, const struct entry *entry, struct bytes member)

@@ -19,6 +19,7 @@
 #include "backend/context/tally.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/need.h"
+#include "backend/keyspace/script_keys.h"
 
 /* Refusals of LOCK. */
 #define SLOT_IS_ELSEWHERE REFUSAL(ELSEWHERE, "it does not own the key's slot")
@@ -47,6 +48,9 @@ struct borrow {
     bool has_foretold_scanned; /* in this attempt: see borrow_foretell_scanned */
     /* a script wrote one of the keys that it declares, so all of them are locked for writing */
     bool has_declared;
+    bool has_guessed;                /* keys were guessed (script_keys.h) */
+    const struct call *script;       /* the script that runs now, or the function; NULL: none */
+    struct script_keys *script_keys; /* of the partition */
     struct slice_ahead ahead;
     /* takes part in the locking of this partition's own keys */
     struct lock_owner *owner;
@@ -71,6 +75,10 @@ static inline bool borrow_uses_all_keys(const struct borrow *borrow)
 }
 /* An attempt begins. */
 void borrow_begin(struct borrow *borrow);
+/* The words of a script's call, from which it may make names of keys. */
+struct script_words borrow_script_words(const struct bytes *argv, uint32_t argc);
+/* After an attempt that needed nothing more: which guesses were right? */
+void borrow_judge_guesses(const struct borrow *borrow);
 /* A script got this reply (RESP) to a command, or these arguments: keys that it needs later may have names of the list. */
 void borrow_note_reply(struct borrow *borrow, struct bytes frame);
 void borrow_note_words(struct borrow *borrow, const struct bytes *words, uint32_t count);
@@ -95,6 +103,8 @@ struct borrow_use {
 /* Before the command runs: the key is needed, with all its elements if they are few, unless it is_bare in all its uses. */
 void borrow_ahead(struct call *call, const struct entry *entry, const struct borrow_use *use);
 void borrow_member(struct call *call, const struct entry *entry, struct bytes member);
+/* Before a script runs: it will probably use this key, which it does not declare. `pattern`: of script_keys_judge. */
+void borrow_guess(struct call *call, const struct entry *entry, bool writes, uint32_t pattern);
 /* Reads a row of a borrowed key: OK, ERR_NOT_FOUND, or ERR_RETRY: it must be fetched. */
 int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes row,
                struct slice *value);

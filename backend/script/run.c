@@ -134,6 +134,8 @@ static void begin_part(struct script_run *run)
         run->slow_us = run->started_us; /* others get BUSY at once */
     run->is_slow = run->is_retried = false;
     run->messages = partition->watchers.messages->count;
+    if (run->call->borrow)
+        run->call->borrow->script = run->call;
     overlay_script_begin(partition->overlay);
     space_script_begin(partition->spaces);
     run->vm->scripts->set->running = run;
@@ -156,6 +158,8 @@ static void end_part(struct script_run *run, bool is_good)
     struct partition *partition = run->call->partition;
     run->vm->scripts->set->running = NULL;
     partition->running.busy_error = NULL;
+    if (run->call->borrow)
+        run->call->borrow->script = NULL;
     overlay_script_end(partition->overlay, is_good);
     space_script_end(partition->spaces, is_good);
 }

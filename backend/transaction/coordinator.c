@@ -169,6 +169,7 @@ struct coordinator *coordinator_new(struct partition *partition)
     coordinator->partition = partition;
     list_init(&coordinator->all);
     fair_queue_init(&coordinator->grants);
+    coordinator->script_keys = script_keys_new();
     return coordinator;
 }
 
@@ -184,6 +185,7 @@ void coordinator_free(struct coordinator *coordinator)
         return;
     coordinator_drop(coordinator);
     fair_queue_fini(&coordinator->grants);
+    script_keys_free(coordinator->script_keys);
     free(coordinator);
 }
 
@@ -378,6 +380,7 @@ struct borrow *coordinator_borrow(struct call *call)
         transaction->owner.reserver = &session->watcher.reserver;
         transaction->borrow =
             borrow_new(&transaction->owner, &partition->running.budget, budget_memory_max(call));
+        transaction->borrow->script_keys = partition->shards.coordinator->script_keys;
         session->pending.across = transaction;
     }
     return transaction->borrow;

@@ -109,4 +109,5 @@ void coordinator_collect(struct call *call, uint32_t messages)
     transaction->own = begin_effects(call->partition);
     overlay_each_written(call->partition->overlay, &changes);
     collect_messages(call, messages);
+    borrow_judge_guesses(transaction->borrow);
 }

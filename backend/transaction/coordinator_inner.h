@@ -121,6 +121,7 @@ struct coordinator {
     /* bits of scripts that write keys that they declare, by hash (script_writes.c) */
     uint64_t script_writes[SCRIPT_WRITES_BITS / 64];
     uint32_t script_writes_count;
+    struct script_keys *script_keys;
 };
 
 static inline struct coordinated *coordinated_at(struct list *link)

@@ -7,6 +7,7 @@
 #include "backend/session/session.h"
 #include "backend/storage/retry.h"
 #include "backend/transaction/coordinator.h"
+#include "backend/transaction/guessed_keys.h"
 #include "backend/transaction/named_members.h"
 #include "shared/command/keys.h"
 
@@ -142,6 +143,8 @@ static void lock_slice(struct call *call)
     if (!look.from)
         (void)coordinator_ask_watches(call);
     each_named(call, lock_named, &look);
+    if (!look.from)
+        guessed_keys_need(call);
     borrow_wait(call); /* also if it waits for nothing but the next turn */
     overlay_nonblocking_begin(call->partition->overlay, NULL);
     *ahead = look.is_cut ? (struct slice_ahead){.next = look.to, .keys = ahead->keys}
@@ -153,6 +156,7 @@ static bool begin_slices(struct call *call)
 {
     struct look look = {.has_foreign = false};
     each_named(call, note_owner, &look);
+    look.has_foreign |= !look.is_moving && guessed_keys_any(call);
     call->borrow = look.has_foreign && !look.is_moving ? coordinator_borrow(call) : NULL;
     if (!call->borrow)
         return false;

@@ -12,7 +12,8 @@
  * script, or found by a pattern of SORT) are requested when the command opens them. So are all keys if a slot of this shard that the
  * command uses is in transition, because slot_pass decides about these. A key is locked for writing if its command may write it. The
  * keys that a script declares are locked for reading; when it writes the first of them, all are locked for writing, and from then on
- * already before the script runs. Of a
+ * already before the script runs. With the first slice go keys of other shards that scripts do not declare, but have used in earlier runs
+ * (guessed_keys.h). Of a
  * big collection only the members that the commands name are fetched (named_members.h), unless one of the commands needs others.
  */
 #pragma once

@@ -191,6 +191,35 @@ def _(run):
             check_equal(client.get('DBSIZE'), 4, name)
 
 
+# Scripts that make names of keys: of the declared one, of arguments, of constant texts, and of a number that grows.
+MADE = {
+    'key and text': ([], "for _, name in ipairs({':lock', ':logs', ':a', ':b', ':c'}) do redis.call('SET', KEYS[1] .. name, 1) end"),
+    'stem and text': ([], "for _, name in ipairs({'wait', 'meta', 'active', 'events'}) do redis.call('RPUSH', 'q:' .. name, 1) end"),
+    'arguments': (['first', 'second', 'third', 'fourth'], "for _, word in ipairs(ARGV) do redis.call('INCR', 'of:' .. word .. '.' .. KEYS[1]) end"),
+    'number': ([], "redis.call('SET', 'q:' .. redis.call('INCR', KEYS[1]), 'job')"),
+}
+
+
+@suite.case('a script that makes names of keys locks all of them at once from its third run on, also in EXEC')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        for name, (words, script) in MADE.items():
+            call = ['EVAL', script, 1, 'q:id', *words]
+            client.get('FLUSHALL')
+            client.pipeline([call] * 10)
+            before = attempts(cluster)
+            for _ in range(20):
+                client.get(*call)
+            waits = attempts(cluster) - before
+            # each for LOCK and for PREPARE, and some once more on a busy machine; one key after the other, 60 and more
+            check(waits <= 50, '%s: %d waits in 20 runs' % (name, waits))
+            check(waits > 0, '%s: no key was on another shard' % name)
+            before = attempts(cluster)
+            client.pipeline([['MULTI']] + [call] * 50 + [['EXEC']])
+            waits = attempts(cluster) - before
+            check(waits <= 10, '%s: %d waits in EXEC' % (name, waits))
+
+
 @suite.case('keys are fetched together also where their names take half of borrow-limit')
 def _(run):
     options = {'backend': {'borrow-limit': '200kb'}}
