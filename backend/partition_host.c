@@ -252,7 +252,6 @@ static struct snapshot_join *files_new(const struct partition_host *host,
         .dir = dir,
         .index = partition->index,
         .rate = partition->snapshot->config.snapshot_rate_bytes,
-        .gives_kept = partition->snapshot->config.store_change_log_bytes > 0,
         .free_min = 2 * partition->snapshot->config.store_disk_free_min_bytes,
     };
     return snapshot_join_new(&options);

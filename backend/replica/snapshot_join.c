@@ -121,7 +121,7 @@ static int make_cut(void *owner, const char *path, struct snapshot_list *list, c
     int err = storage_flush(storage, error, size);
     if (err == OK)
         err = storage_checkpoint(storage, path, error, size);
-    if (err == OK && join->options.gives_kept)
+    if (err == OK)
         wal_copy_kept(storage_wal(storage), path);
     list->origin = join->origin;
     list->index = list->whole_at = wal_committed_at(path);

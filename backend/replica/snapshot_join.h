@@ -27,7 +27,6 @@ struct snapshot_join_options {
     const char *dir;         /* of the data: files are fetched to, and gathered, beside it */
     uint32_t index;          /* of the partition, for the log */
     uint64_t rate;           /* bytes a second that are sent; 0: no limit */
-    bool gives_kept;         /* also the log that is kept for readers of changes */
     uint64_t free_min;       /* with fewer free bytes on the disk no records are held back */
 };
 

@@ -2,8 +2,11 @@
 """The change stream of shards with several copies: a token goes on whichever copy leads, and no event tells of a change that was rolled
 back when another copy took over."""
 
+import glob
+import os
 import random
 import shutil
+import signal
 import tempfile
 
 from support.copies import UNHURRIED, Copies, TwoVoterShards, Voters
@@ -144,25 +147,53 @@ def _(run):
         check_equal([event[2:4] for event in read_all(client, token, 'LOST', 'copy')[0]], [[b'again', b''], [b'changed', b'kept']])
 
 
+SMALL = {'wal-limit': '1mb', 'memtable': '1mb'}
+
+
+def switch_on(copies):
+    """Sets change-log while the backends run, and waits until each keeps its log."""
+    for backend in copies.backends:
+        backend.options['store']['change-log'] = '1gb'
+        backend.write_config()
+        backend.signal(signal.SIGHUP)
+    for backend in copies.backends:
+        wait_for(lambda: glob.glob(os.path.join(backend.data, '*', 'kept')), 'change-log to be read')
+
+
+def check_joined_copy_has_log(copies, client):
+    token = read_all(client, '$')[1]
+    expected = {b'key:%d' % i for i in range(400)} | {b'more'}
+    for key in sorted(expected):
+        set_key(client, key, b'v' * 20000)
+    leader = copies.wait_leader()
+    data = copies.backends[leader].data
+    wait_for(lambda: set_key(client, 'more', b'v' * 20000) and len(glob.glob(os.path.join(data, '*', 'kept', '*'))) >= 20,
+             'the leader to need the oldest batches only for readers', pause=0.1)
+    other = next(index for index in copies.order if index != leader)
+    copies.backends[other].kill9()
+    shutil.rmtree(copies.backends[other].data)
+    copies.backends[other].start()
+    copies.wait_voters(0, 1, 2)
+    copies.wait_follows(other)
+    wait_for(lambda: client.get('SCREE', 'LEADER', 'TO', '%s:%d' % copies.backends[other].addresses[0][:2]) and copies.serves(other),
+             'the new copy to lead')
+    events = read_all(client, token)[0]
+    check_equal(set(keys_of(events)), expected)
+
+
 @suite.case('a copy that has joined later has the log of the others, so that it can go on where an old token ended')
 def _(run):
-    options = {'store': {'change-log': '1gb', 'wal-limit': '1mb', 'memtable': '1mb'}, 'backend': {'wal-keep': '1mb'}}
+    options = {'store': dict(SMALL, **ON['store']), 'backend': {'wal-keep': '1mb'}}
     with Voters(proxies=1, backend_options=options) as copies, copies.connect() as client:
-        token = read_all(client, '$')[1]
-        expected = {b'key:%d' % i for i in range(400)}
-        for key in sorted(expected):
-            set_key(client, key, b'v' * 20000)
-        leader = copies.wait_leader()
-        other = copies.order[1]
-        copies.backends[other].kill9()
-        shutil.rmtree(copies.backends[other].data)
-        copies.backends[other].start()
-        copies.wait_voters(0, 1, 2)
-        copies.wait_follows(other)
-        wait_for(lambda: client.get('SCREE', 'LEADER', 'TO', '%s:%d' % copies.backends[other].addresses[0][:2]) and copies.serves(other),
-                 'the new copy to lead')
-        events = read_all(client, token)[0]
-        check_equal(set(keys_of(events)), expected)
+        check_joined_copy_has_log(copies, client)
+
+
+@suite.case('… also if change-log was set while the others ran')
+def _(run):
+    options = {'store': dict(SMALL), 'backend': {'wal-keep': '1mb'}}
+    with Voters(proxies=1, backend_options=options) as copies, copies.connect() as client:
+        switch_on(copies)
+        check_joined_copy_has_log(copies, client)
 
 
 @suite.case('the program of the documentation keeps a redis-server equal while the leaders of two shards are killed, and slots move')
