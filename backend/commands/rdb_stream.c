@@ -5,11 +5,6 @@
 #include "backend/commands/stream_group.h"
 #include "backend/commands/types.h"
 
-enum {
-    PACK_ENTRIES = 100,
-    PACK_BYTES = 4096,
-};
-
 static const struct bytes NOTHING = {"", 0};
 
 static void write_stream_id(struct rdb_writer *writer, struct stream_id id)
@@ -26,50 +21,10 @@ static void write_raw_id(struct rdb_writer *writer, struct stream_id id)
 
 /* ---- writing entries ---- */
 
-/* A listpack being written. Its master entry has no fields, so that every entry has its own. */
-struct pack {
-    struct rdb_writer bytes;
-    struct stream_id first;
-    uint64_t entries;
-    uint64_t elements;
-};
-
-static void pack_entry(struct pack *pack, struct stream_id id, struct bytes row)
-{
-    struct bytes string;
-    uint32_t strings = 0;
-    (void)stream_entry_count(row, &strings);
-    rdb_pack_int(&pack->bytes, 0);
-    rdb_pack_int(&pack->bytes, (int64_t)(id.ms - pack->first.ms));
-    rdb_pack_int(&pack->bytes, (int64_t)(id.seq - pack->first.seq));
-    rdb_pack_int(&pack->bytes, strings / 2);
-    while (row.len && stream_entry_next(&row, &string))
-        rdb_pack_text(&pack->bytes, string);
-    rdb_pack_int(&pack->bytes, (int64_t)strings + 4);
-    pack->elements += strings + 5;
-    pack->entries++;
-}
-
-/* Writes the pack with its master entry, now that the number of entries is known. */
-static void pack_write(struct pack *pack, struct rdb_writer *writer, struct arena *arena)
-{
-    enum { HEADER = 6, MASTER_ELEMENTS = 4 };
-    struct rdb_writer whole;
-    char raw[STREAM_ID_BYTES];
-    rdb_pack_begin(&whole, arena);
-    rdb_pack_int(&whole, (int64_t)pack->entries);
-    rdb_pack_int(&whole, 0); /* number of deleted entries */
-    rdb_pack_int(&whole, 0); /* number of fields */
-    rdb_pack_int(&whole, 0); /* end of the master entry */
-    rdb_write_raw(&whole, (struct bytes){pack->bytes.data + HEADER, pack->bytes.len - HEADER});
-    rdb_write_string(writer, stream_id_encode(raw, pack->first));
-    rdb_write_string(writer, rdb_pack_end(&whole, pack->elements + MASTER_ELEMENTS));
-}
-
 static bool save_entries(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
     struct rdb_writer packs;
-    struct pack pack = {.entries = 0};
+    struct rdb_node_writer node = {.entries = 0};
     struct sub_iter it;
     struct stream_id id;
     uint64_t count = 0;
@@ -77,19 +32,13 @@ static bool save_entries(struct call *call, struct entry *entry, struct rdb_writ
     rdb_writer_init(&packs, call->arena);
     sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, entry->meta.stream_first), &it);
     while (sub_iter_next(&it) && stream_id_decode(it.sub, &id)) {
-        if (pack.entries == PACK_ENTRIES || (pack.entries && pack.bytes.len > PACK_BYTES)) {
-            pack_write(&pack, &packs, call->arena);
-            pack.entries = 0;
-        }
-        if (pack.entries == 0) {
-            pack = (struct pack){.first = id};
-            rdb_pack_begin(&pack.bytes, call->arena);
-            count++;
-        }
-        pack_entry(&pack, id, it.value);
+        if (rdb_node_is_full(&node))
+            rdb_node_write(&node, &packs, call->arena);
+        count += node.entries == 0;
+        rdb_node_add(&node, call->arena, id, it.value);
     }
-    if (pack.entries)
-        pack_write(&pack, &packs, call->arena);
+    if (node.entries)
+        rdb_node_write(&node, &packs, call->arena);
     rdb_write_length(writer, count);
     rdb_write_raw(writer, (struct bytes){packs.data, packs.len});
     return sub_iter_fini(&it);

@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include "backend/format/stream_entry.h"
 #include "backend/format/stream_id.h"
 #include "backend/keyspace/keyspace.h"
 
@@ -31,10 +32,6 @@ bool stream_bound_argument(struct call *call, uint32_t index, bool is_last, stru
 void stream_id_invalid(struct call *call);
 void stream_id_reply(struct reply *reply, struct stream_id id);
 
-/* The strings of an entry: encodes them as a row, counts them, and reads them one by one. */
-struct bytes stream_entry_encode(struct arena *arena, const struct bytes *strings, uint32_t count);
-bool stream_entry_count(struct bytes row, uint32_t *count);
-bool stream_entry_next(struct bytes *row, struct bytes *string);
 /* Replies [id, [field, value ...]]; false: the row is damaged (an error was replied). */
 bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row);
 /* As stream_entry_reply, for XREADGROUP CLAIM: the entry is followed by the time since its last delivery, and by the number of

@@ -1,5 +1,6 @@
 #include "backend/format/rdb_stream.h"
 
+#include "backend/format/stream_entry.h"
 #include "shared/number.h"
 
 static const struct bytes NO_TEXT = {"", 0};
@@ -128,4 +129,56 @@ bool rdb_read_consumer(struct rdb_reader *reader, uint8_t type, struct rdb_consu
     if (!has_active)
         consumer->active_ms = consumer->seen_ms;
     return rdb_read_length(reader, &consumer->pending);
+}
+
+/* ---- writing ---- */
+
+enum { NODE_ENTRIES = 100, NODE_BYTES = 4096 };
+
+bool rdb_node_is_full(const struct rdb_node_writer *node)
+{
+    return node->entries == NODE_ENTRIES || (node->entries && node->entries_text.len > NODE_BYTES);
+}
+
+static void begin_node(struct rdb_node_writer *node, struct arena *arena, struct stream_id first)
+{
+    *node = (struct rdb_node_writer){.first = first};
+    rdb_pack_begin(&node->entries_text, arena);
+}
+
+void rdb_node_add(struct rdb_node_writer *node, struct arena *arena, struct stream_id id,
+                  struct bytes row)
+{
+    struct rdb_writer *text = &node->entries_text;
+    struct bytes string;
+    uint32_t strings = 0;
+    if (node->entries == 0)
+        begin_node(node, arena, id);
+    (void)stream_entry_count(row, &strings);
+    rdb_pack_int(text, 0);
+    rdb_pack_int(text, (int64_t)(id.ms - node->first.ms));
+    rdb_pack_int(text, (int64_t)(id.seq - node->first.seq));
+    rdb_pack_int(text, strings / 2);
+    while (row.len && stream_entry_next(&row, &string))
+        rdb_pack_text(text, string);
+    rdb_pack_int(text, (int64_t)strings + 4);
+    node->elements += strings + 5;
+    node->entries++;
+}
+
+void rdb_node_write(struct rdb_node_writer *node, struct rdb_writer *writer, struct arena *arena)
+{
+    enum { HEADER = 6, MASTER_ELEMENTS = 4 };
+    struct rdb_writer whole;
+    char raw[STREAM_ID_BYTES];
+    rdb_pack_begin(&whole, arena);
+    rdb_pack_int(&whole, (int64_t)node->entries);
+    rdb_pack_int(&whole, 0); /* number of deleted entries */
+    rdb_pack_int(&whole, 0); /* number of fields */
+    rdb_pack_int(&whole, 0); /* end of the master entry */
+    rdb_write_raw(
+        &whole, (struct bytes){node->entries_text.data + HEADER, node->entries_text.len - HEADER});
+    rdb_write_string(writer, stream_id_encode(raw, node->first));
+    rdb_write_string(writer, rdb_pack_end(&whole, node->elements + MASTER_ELEMENTS));
+    node->entries = 0;
 }

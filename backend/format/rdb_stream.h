@@ -38,6 +38,21 @@ struct rdb_entry {
 bool rdb_node_open(struct rdb_node *node, struct rdb_reader *reader);
 enum rdb_pack rdb_node_next(struct rdb_node *node, struct rdb_entry *entry);
 
+/* A node being written. Its master entry has no fields, so that every entry has its own. */
+struct rdb_node_writer {
+    struct rdb_writer entries_text;
+    struct stream_id first;
+    uint64_t entries; /* 0: the next one begins a node */
+    uint64_t elements;
+};
+
+bool rdb_node_is_full(const struct rdb_node_writer *node);
+/* Adds an entry, as a row (stream_entry.h), in the arena. */
+void rdb_node_add(struct rdb_node_writer *node, struct arena *arena, struct stream_id id,
+                  struct bytes row);
+/* Writes the node, now that the number of its entries is known, and empties it. */
+void rdb_node_write(struct rdb_node_writer *node, struct rdb_writer *writer, struct arena *arena);
+
 /* What follows the nodes. Before Redis 7 only length and last are there. */
 struct rdb_tail {
     uint64_t length;
