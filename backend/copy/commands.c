@@ -13,7 +13,7 @@ struct words {
     size_t bytes;
 };
 
-static struct bytes time_text(char to[INT64_TEXT_MAX], uint64_t ms)
+static struct bytes decimal_text(char to[INT64_TEXT_MAX], uint64_t ms)
 {
     return (struct bytes){to, number_format_int64(to, (int64_t)ms)};
 }
@@ -40,7 +40,7 @@ static bool send_string(const struct destination *to, const struct rdb_file *fil
     words[2] = text;
     if (file->expire_ms) {
         words[count++] = BYTES("PXAT");
-        words[count++] = time_text(time, file->expire_ms);
+        words[count++] = decimal_text(time, file->expire_ms);
     }
     if (!to->replaces)
         words[count++] = BYTES("NX");
@@ -73,7 +73,7 @@ static void send_restore(const struct destination *to, const struct rdb_file *fi
     out_printf(out, "*%d\r\n", to->replaces ? 6 : 5);
     resp_write_word(out, BYTES("RESTORE"));
     resp_write_word(out, to->key);
-    resp_write_word(out, time_text(time, file->expire_ms));
+    resp_write_word(out, decimal_text(time, file->expire_ms));
     write_restore_payload(out, file, item);
     resp_write_word(out, BYTES("ABSTTL"));
     if (to->replaces)
@@ -130,7 +130,7 @@ static const char *append_command(enum type type)
 static void set_field_time(const struct destination *to, const struct rdb_element *element)
 {
     char time[INT64_TEXT_MAX];
-    struct bytes words[] = {BYTES("HPEXPIREAT"), to->key,    time_text(time, element->expire_ms),
+    struct bytes words[] = {BYTES("HPEXPIREAT"), to->key,    decimal_text(time, element->expire_ms),
                             BYTES("FIELDS"),     BYTES("1"), element->name};
     (void)commands_send(to, REQUEST_PART, words, 6);
 }
@@ -171,12 +171,43 @@ static bool send_elements(const struct destination *to, struct rdb_elements *ele
     return found == RDB_PACK_END;
 }
 
+static bool is_all_zeros(struct bytes text)
+{
+    return text.len == 0 || (!text.data[0] && memcmp(text.data, text.data + 1, text.len - 1) == 0);
+}
+
+/* Zeros need not be sent, because what lies before a written byte is zeros anyway. The last byte makes the length. */
+static void send_text(const struct destination *to, const struct rdb_item *item, struct bytes text)
+{
+    char offset[INT64_TEXT_MAX];
+    for (size_t at = 0; at < text.len; at += RDB_STRING_UNIT) {
+        size_t left = text.len - at;
+        struct bytes unit = {text.data + at, left < RDB_STRING_UNIT ? left : RDB_STRING_UNIT};
+        struct bytes words[] = {BYTES("SETRANGE"), to->key, decimal_text(offset, item->offset + at),
+                                unit};
+        if (!is_all_zeros(unit) || (item->is_last && unit.len == left))
+            (void)commands_send(to, REQUEST_PART, words, COUNT_OF(words));
+    }
+}
+
+static bool send_string_part(const struct destination *to, struct rdb_reader *reader,
+                             const struct rdb_item *item)
+{
+    struct bytes text = item->value;
+    if (item->is_packed && !rdb_read_string(reader, &text))
+        return false;
+    send_text(to, item, text);
+    return true;
+}
+
 bool commands_part(const struct destination *to, const struct rdb_file *file,
                    const struct rdb_item *item)
 {
     struct rdb_reader reader = {
         .arena = file->arena, .rest = item->value, .version = file->version};
     struct rdb_elements elements;
+    if (file->parts.form->type == TYPE_STRING)
+        return send_string_part(to, &reader, item);
     if (item->is_tail)
         return stream_commands_tail(to, &reader, file->type);
     if (file->parts.form->type == TYPE_STREAM)
@@ -188,7 +219,7 @@ bool commands_part(const struct destination *to, const struct rdb_file *file,
 void commands_end(const struct destination *to, const struct rdb_file *file)
 {
     char time[INT64_TEXT_MAX];
-    struct bytes words[] = {BYTES("PEXPIREAT"), to->key, time_text(time, file->expire_ms)};
+    struct bytes words[] = {BYTES("PEXPIREAT"), to->key, decimal_text(time, file->expire_ms)};
     if (file->expire_ms)
         (void)commands_send(to, REQUEST_PART, words, 3);
     (void)commands_send(to, REQUEST_LAST, (struct bytes[]){BYTES("EXISTS"), to->key}, 2);

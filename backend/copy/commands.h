@@ -3,6 +3,7 @@
  *
  *   a value that came whole:  SET k text PXAT ms │ RESTORE k ms payload REPLACE ABSTTL
  *   a value in parts:         DEL k │ RPUSH k 1000 elements │ … │ PEXPIREAT k ms │ EXISTS k
+ *   a long string:            DEL k │ SETRANGE k offset 64 KiB, where they are not zeros │ … likewise
  *
  * RESTORE's payload is the value as it stands in the file, between its type byte and a footer: nothing is decoded. A command for a
  * part has at most COMMAND_WORDS_MAX words and about COMMAND_BYTES_MAX bytes.

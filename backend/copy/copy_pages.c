@@ -1,7 +1,7 @@
 /*
  * copy_pages.c - compares a long collection of the target, which is read by pages, so that memory and replies are bounded.
  *
- *   TYPE k ─► LRANGE k from to      │ SSCAN, ZSCAN k cursor COUNT n │ HSCAN, then HPEXPIRETIME of these fields │ copy_stream_pages.c
+ *   TYPE k ─► LRANGE k from to │ GETRANGE k from to │ SSCAN, ZSCAN k cursor COUNT n │ HSCAN, then HPEXPIRETIME of these fields │ copy_stream_pages.c
  *             └── into the digest, until the last page ─► equal to the file's? ─► PEXPIRETIME (copy_verify.c)
  *
  * One request is on its way at a time. The number of elements in a page follows from the longest one in the file.
@@ -42,6 +42,19 @@ static void ask_range(struct copy *copy)
     struct bytes words[] = {BYTES("LRANGE"), copy->parts.key,
                             page_number(from, pages->digest.index),
                             page_number(to, pages->digest.index + pages->count - 1)};
+    pages->step = PAGES_ELEMENTS;
+    copy_pages_ask(copy, words, 4);
+}
+
+/* Bytes of a long string; digest.index counts those that have been compared. */
+static void ask_text(struct copy *copy)
+{
+    struct copy_pages *pages = &copy->pages;
+    char from[INT64_TEXT_MAX];
+    char to[INT64_TEXT_MAX];
+    struct bytes words[] = {BYTES("GETRANGE"), copy->parts.key,
+                            page_number(from, pages->digest.index),
+                            page_number(to, pages->digest.index + PAGE_BYTES - 1)};
     pages->step = PAGES_ELEMENTS;
     copy_pages_ask(copy, words, 4);
 }
@@ -130,6 +143,8 @@ static void compare_type(struct copy *copy, struct bytes frame)
         copy_verify_pages(copy, "it has another type in the target");
     else if (copy->pages.type == TYPE_LIST)
         ask_range(copy);
+    else if (copy->pages.type == TYPE_STRING)
+        ask_text(copy);
     else if (copy->pages.type == TYPE_STREAM)
         copy_stream_pages_begin(copy);
     else
@@ -149,6 +164,19 @@ static void add_list_page(struct copy *copy, struct bytes frame)
         copy_pages_end(copy);
     else
         ask_range(copy);
+}
+
+static void add_text_page(struct copy *copy, struct bytes frame)
+{
+    struct digest *digest = &copy->pages.digest;
+    size_t at = 0;
+    struct bytes text = value_text(frame, &at);
+    digest_text(digest, digest->index, text);
+    digest->index += text.len;
+    if (text.len < PAGE_BYTES)
+        copy_pages_end(copy);
+    else
+        ask_text(copy);
 }
 
 static void next_scan(struct copy *copy)
@@ -217,6 +245,8 @@ void copy_pages_reply(struct copy *copy, struct bytes frame)
         copy_stream_pages_reply(copy, frame);
     else if (pages->type == TYPE_LIST)
         add_list_page(copy, frame);
+    else if (pages->type == TYPE_STRING)
+        add_text_page(copy, frame);
     else if (pages->step == PAGES_TIMES)
         add_fields(copy, frame);
     else

@@ -12,7 +12,7 @@ enum { PAGES_CURSOR_MAX = 64 };
 /* What was asked last. */
 enum pages_step {
     PAGES_TYPE,     /* TYPE */
-    PAGES_ELEMENTS, /* LRANGE, SSCAN, ZSCAN, HSCAN, XRANGE */
+    PAGES_ELEMENTS, /* LRANGE, GETRANGE, SSCAN, ZSCAN, HSCAN, XRANGE */
     PAGES_TIMES,    /* HPEXPIRETIME */
     PAGES_IDS,      /* XINFO STREAM */
     PAGES_GROUPS,   /* XINFO GROUPS */

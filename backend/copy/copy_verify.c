@@ -46,11 +46,22 @@ static bool digest_item(struct copy *copy, struct digest *digest)
     return digest_value(digest, copy->input.file.type, &reader);
 }
 
+static bool digest_string_part(struct copy *copy, struct rdb_reader *reader)
+{
+    struct bytes text = copy->item.value;
+    if (copy->item.is_packed && !rdb_read_string(reader, &text))
+        return false;
+    digest_text(&copy->parts.digest, copy->item.offset, text);
+    return true;
+}
+
 static bool digest_part(struct copy *copy)
 {
     const struct rdb_file *file = &copy->input.file;
     struct rdb_reader reader = item_reader(copy);
     struct rdb_elements elements;
+    if (file->parts.form->type == TYPE_STRING)
+        return digest_string_part(copy, &reader);
     if (copy->item.is_tail)
         return digest_tail(&copy->parts.digest, file->type, &reader);
     if (file->parts.form->type == TYPE_STREAM)

@@ -58,6 +58,19 @@ static void note_length(struct digest *digest, size_t len)
         digest->longest = len;
 }
 
+void digest_text(struct digest *digest, uint64_t offset, struct bytes text)
+{
+    for (size_t at = 0; at < text.len; at += RDB_STRING_UNIT) {
+        size_t left = text.len - at;
+        struct xxh3 hash;
+        hash_begin(&hash, TYPE_STRING);
+        hash_number(&hash, offset + at);
+        hash_text(&hash,
+                  (struct bytes){text.data + at, left < RDB_STRING_UNIT ? left : RDB_STRING_UNIT});
+        hash_end(digest, &hash);
+    }
+}
+
 void digest_element(struct digest *digest, enum type type, const struct rdb_element *element)
 {
     struct xxh3 hash;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "backend/format/rdb_elements.h"
+#include "backend/format/rdb_file.h"
 #include "backend/format/rdb_stream.h"
 
 struct digest {
@@ -37,6 +38,8 @@ bool digest_nodes(struct digest *digest, struct rdb_reader *reader, uint64_t cou
 bool digest_tail(struct digest *digest, uint8_t type, struct rdb_reader *reader);
 /* Add single parts, which were read in another way. */
 void digest_element(struct digest *digest, enum type type, const struct rdb_element *element);
+/* A part of a long string, which begins with a whole unit of RDB_STRING_UNIT bytes. */
+void digest_text(struct digest *digest, uint64_t offset, struct bytes text);
 void digest_entry(struct digest *digest, const struct rdb_entry *entry);
 void digest_ids(struct digest *digest, const struct rdb_tail *tail);
 void digest_group(struct digest *digest, const struct rdb_group *group);

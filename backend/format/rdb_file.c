@@ -28,6 +28,7 @@ enum { MAGIC_BYTES = 9, VERSION_DIGITS_MAX = 4 };
 
 /* A stream's nodes: an id and a listpack. */
 static const struct rdb_form STREAM_NODES = {RDB_TYPE_STREAM_LISTPACKS, TYPE_STREAM, .unit = "sv"};
+static const struct rdb_form STRING_BYTES = {RDB_TYPE_STRING, TYPE_STRING, .unit = ""};
 
 void rdb_file_init(struct rdb_file *file, struct arena *arena, size_t part_max)
 {
@@ -132,9 +133,15 @@ static bool skip_units(struct rdb_file *file, struct rdb_reader *reader)
     return !file->has_tail || rdb_skip_stream_tail(reader, file->type);
 }
 
-static bool has_units(const struct rdb_file *file)
+/* Notes what a string's parts begin with. False: its length is not there yet. */
+static bool string_begin(struct rdb_file *file, struct rdb_reader *reader)
 {
-    return file->type != RDB_TYPE_STRING && file->type != RDB_TYPE_MODULE_2;
+    enum { ENCODED = 3 };
+    bool is_packed = reader->rest.len && (uint8_t)reader->rest.data[0] >> 6 == ENCODED;
+    file->parts = (struct rdb_elements){.form = &STRING_BYTES};
+    file->has_tail = false;
+    file->string = (struct rdb_string){.is_packed = is_packed};
+    return is_packed || rdb_read_length(reader, &file->string.left);
 }
 
 /* Reads a value to its end. For one that has units it also returns, in *head, the reader behind their number. */
@@ -156,13 +163,17 @@ static enum rdb_result read_value(struct rdb_file *file, struct bytes all,
                                   struct rdb_reader *reader, struct rdb_item *item)
 {
     struct rdb_reader head = {.rest = {NULL, 0}};
+    struct rdb_reader string = *reader;
     const char *start = reader->rest.data;
+    bool is_string = file->type == RDB_TYPE_STRING;
+    size_t max = is_string ? RDB_STRING_PARTS * file->part_max : file->part_max;
     reader->unfolded = 0;
     bool is_whole = skip_value(file, reader, item, &head);
     size_t len = (size_t)(reader->rest.data - start);
-    bool is_long = len > file->part_max || reader->unfolded > file->part_max ||
-                   (!is_whole && all.len > file->part_max);
-    if (is_long && has_units(file) && head.rest.data) {
+    bool is_long = len > max || reader->unfolded > max || (!is_whole && all.len > max);
+    if (is_long && is_string && string_begin(file, &string))
+        head = string;
+    if (is_long && head.rest.data) {
         file->in_parts = true;
         return item_done(item, RDB_KEY_BEGIN, all, &head);
     }
@@ -234,8 +245,49 @@ static enum rdb_result next_tail(struct rdb_file *file, struct bytes all, struct
     return item_done(item, RDB_KEY_PART, all, &reader);
 }
 
+static enum rdb_result next_packed_string(struct rdb_file *file, struct bytes all,
+                                          struct rdb_item *item)
+{
+    struct rdb_reader reader = {.arena = file->arena, .rest = all};
+    if (!rdb_skip_string(&reader))
+        return file_stopped(file, &reader);
+    file->string.is_packed = false;
+    item->is_packed = item->is_last = true;
+    item->value = (struct bytes){all.data, all.len - reader.rest.len};
+    return item_done(item, RDB_KEY_PART, all, &reader);
+}
+
+static size_t whole_string_units(size_t len)
+{
+    return len - len % RDB_STRING_UNIT;
+}
+
+/* Takes as many bytes as there are, but no more than part_max, and not a part of a unit. */
+static enum rdb_result next_string_part(struct rdb_file *file, struct bytes all,
+                                        struct rdb_item *item)
+{
+    struct rdb_string *string = &file->string;
+    size_t max =
+        file->part_max > RDB_STRING_UNIT ? whole_string_units(file->part_max) : RDB_STRING_UNIT;
+    size_t len = string->left < max ? (size_t)string->left : max;
+    struct rdb_reader reader = {.rest = all};
+    if (len > all.len && whole_string_units(all.len))
+        len = whole_string_units(all.len);
+    if (!rdb_read_raw(&reader, len, &item->value))
+        return file_stopped(file, &reader);
+    item->offset = string->offset;
+    string->offset += len;
+    string->left -= len;
+    item->is_last = string->left == 0;
+    return item_done(item, RDB_KEY_PART, all, &reader);
+}
+
 static enum rdb_result next_of_parts(struct rdb_file *file, struct bytes all, struct rdb_item *item)
 {
+    if (file->string.is_packed)
+        return next_packed_string(file, all, item);
+    if (file->string.left > 0)
+        return next_string_part(file, all, item);
     if (file->parts.left > 0)
         return next_units(file, all, item);
     if (file->has_tail)

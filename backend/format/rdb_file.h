@@ -9,8 +9,11 @@
  *                                         └──► RDB_MORE: call again with these bytes and more behind them
  *                                         └──► RDB_BAD: no file that this reader knows; file->error says why
  *
+ *   a string that is longer than RDB_STRING_PARTS * part_max likewise: each part but the last has whole units of RDB_STRING_UNIT bytes. One that
+ *   the server has compressed comes as a single part, as it stands in the file.
+ *
  * A value is passed on as it is: it is what RESTORE takes, between a type byte and a footer. Only its end is searched. So memory is
- * bounded by part_max, or by the longest single element: a string, a node of a list, the groups of a stream.
+ * bounded by part_max, or by the longest single element: a member, a node of a list, the groups of a stream.
  *
  * Versions 9 to 12 of Redis, 9 to 11 of Valkey, and 80 of Valkey 9. The checksum is the caller's.
  */
@@ -18,7 +21,12 @@
 
 #include "backend/format/rdb_elements.h"
 
-enum { RDB_FILE_ERROR_MAX = 160, RDB_VERSION_MIN = 9 };
+enum {
+    RDB_FILE_ERROR_MAX = 160,
+    RDB_VERSION_MIN = 9,
+    RDB_STRING_PARTS = 16,
+    RDB_STRING_UNIT = 64 * 1024,
+};
 
 enum rdb_result { RDB_ITEM, RDB_MORE, RDB_BAD };
 
@@ -42,6 +50,9 @@ struct rdb_item {
     struct bytes value; /* without the type byte */
     uint64_t units;     /* of RDB_KEY_PART */
     bool is_tail;       /* of a stream: the last part, which has its ids and groups */
+    uint64_t offset;    /* of a part of a string */
+    bool is_last;       /* of the parts of a string */
+    bool is_packed;     /* the string is compressed: rdb_read_string reads it */
     char module[RDB_MODULE_NAME_LEN + 1]; /* "": the value is none of a module */
 };
 
@@ -54,6 +65,11 @@ struct rdb_file {
     uint64_t expire_ms;        /* of the last key; 0: none */
     struct rdb_elements parts; /* of a value in parts: form, soonest time, units left */
     bool in_parts;
+    struct rdb_string {
+        uint64_t offset; /* of the next part */
+        uint64_t left;
+        bool is_packed;
+    } string;
     bool has_tail;    /* a stream's ids and groups follow its units */
     uint64_t missing; /* after RDB_MORE: at least so many bytes are missing */
     char error[RDB_FILE_ERROR_MAX];

@@ -65,7 +65,9 @@ static void use_item(const struct rdb_file *file, const struct rdb_item *item)
         use_elements(&elements);
     if (item->kind != RDB_KEY_PART)
         return;
-    if (item->is_tail) {
+    if (file->type == RDB_TYPE_STRING) {
+        use(item->value);
+    } else if (item->is_tail) {
         use_tail(&reader, file->type);
     } else if (!form) {
         use_nodes(&reader, item->units);

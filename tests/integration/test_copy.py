@@ -97,6 +97,32 @@ def _(run):
             check('"list": it has another type' in copy('verify', '--from', 'rdb:' + path, cluster=cluster).stderr, 'the type is not compared')
 
 
+@suite.case('long strings go in parts of which zeros are not sent, compressed or not, and are compared; small memory of the target is enough')
+def _(run):
+    size = sized(40 << 20, long=512 << 20)
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        for key in ('sparse', 'dense'):
+            source.call('SETRANGE', key, str(size - 1), 'x')
+            source.call('SETBIT', key, '77', '1')
+        source.call('SETRANGE', 'dense', '70000', os.urandom(20 << 20))
+        source.call('PEXPIREAT', 'dense', str(FAR_MS))
+        for compressed in ('no', 'yes'):
+            source.call('CONFIG', 'SET', 'rdbcompression', compressed)
+            path = 'rdb:' + source.save()
+            check('2 longer collections go in parts' in copy('check', '--from', path, '--to', 'null:').stdout, 'nothing goes in parts')
+            check_copied(copy('--from', path, cluster=cluster), 'copy: 2 keys;')
+            check_copied(copy('verify', '--from', path, cluster=cluster), 'verify: 2 keys;')
+            with cluster.connect() as target:
+                for key in ('sparse', 'dense'):
+                    for words in (('STRLEN', key), ('BITCOUNT', key), ('PEXPIRETIME', key), ('GETRANGE', key, '69000', '71000')):
+                        check_equal(target.call(*words)[1], source.call(*words), str(words))
+                target.call('SETBIT', 'sparse', '160000001', '1')
+                target.call('SETRANGE', 'dense', '20000000', 'abc')
+            done = copy('verify', '--from', path, cluster=cluster)
+            check_equal((done.returncode, done.stderr.count('its value differs')), (1, 2), done.stderr)
+
+
 @suite.case('verify finds every key equal after a copy, and names each that is changed, missing or has another time to live')
 def _(run):
     with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:

@@ -167,6 +167,64 @@ START_TEST(parts_of_compressed_values_are_bounded_by_their_unfolded_size)
 }
 END_TEST
 
+/* Reads a file with one string in parts; the bytes come in steps. Returns the number of parts. */
+static unsigned read_string_parts(struct bytes all, size_t step, struct bytes expected)
+{
+    struct rdb_file file;
+    struct rdb_item item;
+    unsigned parts = 0;
+    size_t done = 0;
+    size_t seen = 0;
+    rdb_file_init(&file, &arena, 1);
+    for (;;) {
+        struct bytes rest = {all.data, all.len < seen ? all.len : seen};
+        if (rdb_file_next(&file, rest, &item) == RDB_MORE) {
+            ck_assert_uint_lt(seen, all.len);
+            seen += step;
+            continue;
+        }
+        all = (struct bytes){all.data + item.size, all.len - item.size};
+        if (item.kind == RDB_KEY_END)
+            break;
+        if (item.kind != RDB_KEY_PART)
+            continue;
+        struct rdb_reader reader = {.arena = &arena, .rest = item.value};
+        struct bytes text = item.value;
+        ck_assert(!item.is_packed || rdb_read_string(&reader, &text));
+        ck_assert_uint_eq(item.offset, done);
+        ck_assert_uint_eq(done % RDB_STRING_UNIT, 0);
+        ck_assert(memcmp(expected.data + done, text.data, text.len) == 0);
+        done += text.len;
+        ck_assert_int_eq(item.is_last, done == expected.len);
+        parts++;
+    }
+    ck_assert_uint_eq(done, expected.len);
+    return parts;
+}
+
+START_TEST(long_strings_are_read_in_parts)
+{
+    enum { SIZE = 3 * RDB_STRING_UNIT + 17 };
+    static char text[SIZE];
+    struct bytes whole = {text, SIZE};
+    struct rdb_writer plain;
+    struct rdb_writer packed;
+    for (size_t i = 0; i < SIZE; i++)
+        text[i] = (char)(i * i >> 9);
+    rdb_writer_init(&plain, &arena);
+    rdb_write_raw(&plain, BYTES("REDIS0011\x00\x01k"));
+    rdb_write_length(&plain, SIZE);
+    rdb_write_raw(&plain, whole);
+    for (size_t step = 1000; step < 2 * (size_t)SIZE; step = 3 * step - 7)
+        ck_assert_uint_eq(read_string_parts((struct bytes){plain.data, plain.len}, step, whole), 4);
+    rdb_writer_init(&packed, &arena);
+    rdb_write_raw(&packed, BYTES("REDIS0011\x00\x01k"));
+    rdb_write_string(&packed, whole);
+    ck_assert_uint_lt(packed.len, SIZE);
+    ck_assert_uint_eq(read_string_parts((struct bytes){packed.data, packed.len}, 1000, whole), 1);
+}
+END_TEST
+
 START_TEST(a_file_that_is_cut_anywhere_has_no_end)
 {
     for (size_t len = 0; len < sizeof rdb_example - CHECKSUM_BYTES; len++) {
@@ -351,6 +409,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_file_is_read_in_pieces_of_any_size);
     tcase_add_test(tests, long_values_are_read_in_parts_of_any_size);
+    tcase_add_test(tests, long_strings_are_read_in_parts);
     tcase_add_test(tests, parts_of_compressed_values_are_bounded_by_their_unfolded_size);
     tcase_add_test(tests, a_file_that_is_cut_anywhere_has_no_end);
     tcase_add_test(tests, changed_bytes_never_make_it_read_too_far);
