@@ -183,7 +183,7 @@ static void connect_and_run(struct copy *copy)
 
 static void open_and_run(struct copy *copy)
 {
-    if (rdb_input_open(&copy->input, copy->options->file, COPY_PART_MAX)) {
+    if (rdb_input_open_source(&copy->input, copy->options, COPY_PART_MAX)) {
         copy->report.size = copy->input.size;
         connect_and_run(copy);
     } else {

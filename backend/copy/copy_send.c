@@ -7,6 +7,7 @@
  */
 #include "backend/copy/commands.h"
 #include "backend/copy/copy.h"
+#include "backend/copy/kvrocks.h"
 #include "backend/copy/selection.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -46,9 +47,10 @@ void copy_damaged(struct copy *copy)
 static void refuse_module(struct copy *copy, const struct destination *to)
 {
     char reason[64];
-    int len = snprintf(reason, sizeof reason, "a value of module %s, which Scree cannot read",
-                       copy->item.module);
-    report_refused(&copy->report, to->db, to->key, (struct bytes){reason, (size_t)len});
+    const char *known = kvrocks_refusal(copy->item.module);
+    (void)snprintf(reason, sizeof reason, "a value of module %s, which Scree cannot read",
+                   copy->item.module);
+    report_refused(&copy->report, to->db, to->key, bytes_of(known ? known : reason));
 }
 
 static bool send_whole_key(struct copy *copy)

@@ -13,12 +13,15 @@
 static const char HELP[] =
     "usage: scree-copy [run|check|verify] --from rdb:FILE --to scree://[USER@]HOST:PORT[/DB] "
     "[options]\n"
+    "       scree-copy [run|check|verify] --from kvrocks:DIR [--namespace NAME] --to TARGET "
+    "[options]\n"
     "       scree-copy [run|cutover] --from redis://[USER@]HOST:PORT --to scree://[USER@]HOST:PORT "
     "--spool DIR "
     "[options]\n"
     "\n"
     "Copies an RDB file of Redis 6 to 8.2 or Valkey 7 to 9 into Scree: all types, functions, times "
     "to live.\n"
+    "Or a directory of Kvrocks 2.\n"
     "Or copies a running server as its replica, and then every change, until it is stopped.\n"
     "\n"
     "  run       checks the file and the target, then copies (without a word: run)\n"
@@ -32,6 +35,9 @@ static const char HELP[] =
     "  --from SOURCE       rdb:FILE, or rdb:- for standard input; redis://[USER@]HOST:PORT, a "
     "running server;\n"
     "                      rediss:// uses TLS. The password is in $FROM_PASSWORD\n"
+    "                      kvrocks:DIR, the directory db of a Kvrocks that does not run, or one "
+    "of its backups\n"
+    "  --namespace NAME    of Kvrocks: copies this one; needed if several have keys\n"
     "  --to TARGET         scree://[USER@]HOST:PORT[/DB], a proxy or a backend; screes:// uses "
     "TLS; null: only\n"
     "                      reads the file. USER is a namespace or an ACL user; its password is in "
@@ -130,12 +136,19 @@ static bool parse_server(struct copy_target *from, const char *text)
 
 static bool parse_from(struct copy_options *options, const char *text)
 {
+    static const char kvrocks[] = "kvrocks:";
     if (strncmp(text, "rdb:", 4) == 0 && text[4]) {
         options->file = text + 4;
         return true;
     }
+    if (strncmp(text, kvrocks, strlen(kvrocks)) == 0 && text[strlen(kvrocks)]) {
+        options->file = text + strlen(kvrocks);
+        options->is_kvrocks = true;
+        return true;
+    }
     if (!parse_server(&options->from, text))
-        return wrong("--from: expected rdb:FILE, rdb:- or redis://[USER@]HOST:PORT, not '%s'",
+        return wrong("--from: expected rdb:FILE, rdb:-, kvrocks:DIR or redis://[USER@]HOST:PORT, "
+                     "not '%s'",
                      text);
     return strchr(options->from.user, ':') == NULL ||
            wrong("--from: a password does not belong into the address: set FROM_PASSWORD");
@@ -274,8 +287,8 @@ static bool parse_pair(struct copy_options *options, const char *name, const cha
         return parse_yes(name, value, &options->follows);
     if (strcmp(name, "--session") == 0)
         return parse_session(options, value);
-    if (strcmp(name, "--spool") == 0) {
-        options->spool = value;
+    if (strcmp(name, "--spool") == 0 || strcmp(name, "--namespace") == 0) {
+        *(name[2] == 's' ? &options->spool : &options->space) = value;
         return true;
     }
     if (strcmp(name, "--lanes") == 0)
@@ -333,6 +346,8 @@ static bool is_complete_live(const struct copy_options *options)
                      "the target has it");
     if (options->to.is_null)
         return wrong("--to null: is for files");
+    if (options->space)
+        return wrong("--namespace is for --from kvrocks:DIR");
     if (has_selection(options) || !options->has_functions)
         return wrong("a live copy has all keys of all databases: without --db, --match, --skip, "
                      "--strip, --add, --functions no, and without a database in --to");
@@ -340,16 +355,12 @@ static bool is_complete_live(const struct copy_options *options)
            wrong("--existing keep: later changes would go into keys that were kept");
 }
 
-static bool are_complete(const struct copy_options *options)
+static bool is_complete_file(const struct copy_options *options)
 {
-    if (!options->file && !*options->from.address)
-        return wrong("--from is missing");
-    if (!options->to.is_null && !*options->to.address)
-        return wrong("--to is missing");
-    if (!options->file)
-        return is_complete_live(options);
     if (options->command == COPY_CUTOVER)
         return wrong("cutover needs a running server: --from redis://HOST:PORT");
+    if (options->space && !options->is_kvrocks)
+        return wrong("--namespace is for --from kvrocks:DIR");
     if (options->to.db >= 0 && options->dbs.count > 0)
         return wrong("--db and a database in --to exclude each other");
     if (options->existing == EXISTING_REFUSE && options->command == COPY_RUN &&
@@ -360,6 +371,15 @@ static bool are_complete(const struct copy_options *options)
     if (options->to.is_null && options->command == COPY_VERIFY)
         return wrong("verify: there is nothing to compare with in null:");
     return true;
+}
+
+static bool are_complete(const struct copy_options *options)
+{
+    if (!options->file && !*options->from.address)
+        return wrong("--from is missing");
+    if (!options->to.is_null && !*options->to.address)
+        return wrong("--to is missing");
+    return options->file ? is_complete_file(options) : is_complete_live(options);
 }
 
 enum options_result options_parse(int argc, char **argv, struct copy_options *options)

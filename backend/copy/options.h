@@ -2,6 +2,7 @@
  * options.h - the arguments of scree-copy.
  *
  *   scree-copy [run|check|verify] --from rdb:FILE --to scree://[user@]host:port[/db] [options]
+ *   scree-copy [run|check|verify] --from kvrocks:DIR [--namespace NAME] --to …
  *   scree-copy [run] --from redis://[user@]host:port --to scree://[user@]host:port --spool DIR [options]
  *
  * The user is that of AUTH: an ACL user, or a namespace. Passwords come from the environment (FROM_PASSWORD, TO_PASSWORD), so that no list of processes
@@ -47,7 +48,9 @@ struct copy_tls {
 
 struct copy_options {
     enum copy_command command;
-    const char *file;        /* behind rdb:; NULL: the source is a server */
+    const char *file;        /* behind rdb: or kvrocks:; NULL: the source is a server */
+    bool is_kvrocks;         /* it is a directory of Kvrocks */
+    const char *space;       /* its namespace that is copied; NULL: the only one that has keys */
     struct copy_target from; /* a server: redis://, rediss:// */
     const char *spool;       /* of a live copy: a folder */
     const char *session;     /* its name */

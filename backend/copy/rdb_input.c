@@ -1,5 +1,6 @@
 #include "backend/copy/rdb_input.h"
 
+#include "backend/copy/kvrocks.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
 
@@ -28,8 +29,11 @@ static enum input_result input_bad(struct rdb_input *input, const char *format, 
     va_start(values, format);
     (void)vsnprintf(reason, sizeof reason, format, values);
     va_end(values);
-    (void)snprintf(input->error, sizeof input->error, "%s, at byte %" PRIu64 ": %s", input->path,
-                   input->offset, reason);
+    if (input->kvrocks)
+        (void)snprintf(input->error, sizeof input->error, "%s: %s", input->path, reason);
+    else
+        (void)snprintf(input->error, sizeof input->error, "%s, at byte %" PRIu64 ": %s",
+                       input->path, input->offset, reason);
     return INPUT_BAD;
 }
 
@@ -55,20 +59,45 @@ static bool open_path(struct rdb_input *input)
     return true;
 }
 
-bool rdb_input_open(struct rdb_input *input, const char *path, size_t part_max)
+static void init_input(struct rdb_input *input, const char *path, size_t part_max)
 {
-    *input = (struct rdb_input){.path = path, .cap = BUFFER_MIN + part_max};
+    *input = (struct rdb_input){.fd = -1, .path = path, .cap = BUFFER_MIN + part_max};
     arena_init(&input->arena);
     input->buffer = malloc(input->cap);
     CHECK(input->buffer);
     rdb_file_init(&input->file, &input->arena, part_max);
+}
+
+bool rdb_input_open(struct rdb_input *input, const char *path, size_t part_max)
+{
+    init_input(input, path, part_max);
     return open_path(input);
+}
+
+static bool open_kvrocks(struct rdb_input *input, const char *path, const char *space,
+                         size_t part_max)
+{
+    char error[KVROCKS_ERROR_MAX];
+    init_input(input, path, part_max);
+    input->kvrocks = kvrocks_open(path, space, error);
+    if (!input->kvrocks)
+        (void)snprintf(input->error, sizeof input->error, "%s", error);
+    return input->kvrocks;
+}
+
+bool rdb_input_open_source(struct rdb_input *input, const struct copy_options *options,
+                           size_t part_max)
+{
+    return options->is_kvrocks ? open_kvrocks(input, options->file, options->space, part_max)
+                               : rdb_input_open(input, options->file, part_max);
 }
 
 void rdb_input_close(struct rdb_input *input)
 {
     if (input->fd >= 0)
         (void)close(input->fd);
+    if (input->kvrocks)
+        kvrocks_close(input->kvrocks);
     arena_fini(&input->arena);
     free(input->buffer);
 }
@@ -77,7 +106,8 @@ void rdb_input_close(struct rdb_input *input)
 
 static void consume(struct rdb_input *input, size_t size)
 {
-    input->crc = crc64(input->crc, (struct bytes){input->buffer + input->start, size});
+    if (!input->kvrocks) /* RocksDB has checksums of its own */
+        input->crc = crc64(input->crc, (struct bytes){input->buffer + input->start, size});
     input->start += size;
     input->offset += size;
 }
@@ -100,12 +130,17 @@ static bool make_buffer_room(struct rdb_input *input)
     return true;
 }
 
+static ssize_t read_source(struct rdb_input *input, char *to, size_t size)
+{
+    return input->kvrocks ? kvrocks_read(input->kvrocks, to, size) : read(input->fd, to, size);
+}
+
 static bool read_more(struct rdb_input *input)
 {
     ssize_t got;
     do
-        got = read(input->fd, input->buffer + input->end, input->cap - input->end);
-    while (got < 0 && errno == EINTR);
+        got = read_source(input, input->buffer + input->end, input->cap - input->end);
+    while (got < 0 && errno == EINTR && !input->kvrocks);
     if (got > 0)
         input->end += (size_t)got;
     input->is_at_end = got == 0;
@@ -130,7 +165,8 @@ static enum input_result read_missing(struct rdb_input *input, uint64_t missing)
     if (!make_buffer_room(input))
         return input_bad(input, "no memory for an element of over %zu bytes", input->cap);
     if (!read_more(input))
-        return input_bad(input, "cannot be read: %s", strerror(errno));
+        return input_bad(input, "cannot be read: %s",
+                         input->kvrocks ? kvrocks_error(input->kvrocks) : strerror(errno));
     return INPUT_ITEM;
 }
 

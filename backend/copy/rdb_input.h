@@ -1,5 +1,5 @@
 /*
- * rdb_input.h - reads an RDB file, or standard input, and yields its items (format/rdb_file.h).
+ * rdb_input.h - reads an RDB file, standard input or a directory of Kvrocks, and yields its items (format/rdb_file.h).
  *
  *   file ─ read ─► buffer [ consumed │ item │ item │ ite… ] ─ rdb_file_next ─► item
  *                                     └─ checksum of the consumed bytes ─┘
@@ -9,15 +9,19 @@
  */
 #pragma once
 
+#include "backend/copy/options.h"
 #include "backend/format/rdb_file.h"
 
-enum { INPUT_ERROR_MAX = 512 };
+enum { INPUT_ERROR_MAX = 1024 };
 
 enum input_result { INPUT_ITEM, INPUT_END, INPUT_BAD };
 
+struct kvrocks;
+
 struct rdb_input {
     int fd;
-    const char *path; /* "-": standard input */
+    struct kvrocks *kvrocks; /* NULL: the bytes come from fd */
+    const char *path;        /* "-": standard input */
     char *buffer;
     size_t start; /* of the bytes that are not consumed */
     size_t end;
@@ -34,6 +38,9 @@ struct rdb_input {
 
 /* False: error says why. */
 bool rdb_input_open(struct rdb_input *input, const char *path, size_t part_max);
+/* Opens the file or the directory of Kvrocks (kvrocks.h) that is to be copied. */
+bool rdb_input_open_source(struct rdb_input *input, const struct copy_options *options,
+                           size_t part_max);
 void rdb_input_close(struct rdb_input *input);
 /* The item, and what it borrows, is valid until the next call. */
 enum input_result rdb_input_next(struct rdb_input *input, struct rdb_item *item);

@@ -1,5 +1,6 @@
 #include "backend/copy/survey.h"
 
+#include "backend/copy/kvrocks.h"
 #include "backend/copy/selection.h"
 #include "shared/check.h"
 
@@ -9,7 +10,8 @@
 
 bool survey_knows_module(const char *name)
 {
-    return strcmp(name, type_rows[TYPE_JSON].name) == 0;
+    return strcmp(name, type_rows[TYPE_JSON].name) == 0 ||
+           strcmp(name, type_rows[TYPE_SORTEDINT].name) == 0;
 }
 
 static void count_type(struct survey *survey, const char *name)
@@ -20,6 +22,20 @@ static void count_type(struct survey *survey, const char *name)
         row++;
     (void)snprintf(row->name, sizeof row->name, "%s", row == last ? "others" : name);
     row->count++;
+}
+
+/* A value of a module: "ReJSON-RL", or why it is refused. */
+static void count_module(struct survey *survey, const char *module)
+{
+    char name[SURVEY_TEXT_MAX];
+    const char *reason = kvrocks_refusal(module);
+    bool is_known = survey_knows_module(module);
+    (void)snprintf(name, sizeof name, "%s%s", reason ? reason : module,
+                   is_known ? ""
+                   : reason ? ": refused"
+                            : " (of a module whose values Scree cannot read: refused)");
+    count_type(survey, name);
+    survey->unknown_modules += !is_known;
 }
 
 static void count_db(struct survey *survey, uint64_t db)
@@ -52,17 +68,21 @@ static void count_file_key(struct survey *survey, const struct copy_options *opt
     survey->in_parts += item->kind == RDB_KEY_BEGIN;
     if (item->value.len > survey->longest)
         survey->longest = item->value.len;
-    survey->unknown_modules += *item->module && !survey_knows_module(item->module);
-    count_type(survey, rdb_item_type(&input->file, item));
+    if (*item->module)
+        count_module(survey, item->module);
+    else
+        count_type(survey, rdb_item_type(&input->file, item));
     count_db(survey, (uint64_t)db);
     keep_first(survey, name);
 }
 
-/* redis-ver, valkey-ver: 7.0.15 */
+/* redis-ver, valkey-ver: 7.0.15; kvrocks: cluster mode */
 static void note_writer(struct survey *survey, const struct rdb_item *item)
 {
+    survey->is_kvrocks |= bytes_is(item->key, "kvrocks");
     const char *program = bytes_is(item->key, "redis-ver")    ? "redis"
                           : bytes_is(item->key, "valkey-ver") ? "valkey"
+                          : survey->is_kvrocks                ? "Kvrocks,"
                                                               : NULL;
     if (program)
         (void)snprintf(survey->writer, sizeof survey->writer, "%s %.*s", program,
@@ -98,7 +118,7 @@ enum copy_exit survey_read(struct survey *survey, const struct copy_options *opt
     struct rdb_item item;
     enum input_result found = INPUT_BAD;
     *survey = (struct survey){.version = 0};
-    if (rdb_input_open(&input, options->file, part_max)) {
+    if (rdb_input_open_source(&input, options, part_max)) {
         report->size = input.size;
         while ((found = rdb_input_next(&input, &item)) == INPUT_ITEM) {
             count_item(survey, options, &input, &item);
@@ -121,15 +141,15 @@ void survey_fini(struct survey *survey)
 
 void survey_print(const struct survey *survey)
 {
-    (void)printf("RDB version %" PRIu64 "%s%s: %" PRIu64 " keys in %u databases\n", survey->version,
-                 *survey->writer ? ", written by " : "", survey->writer, survey->keys,
-                 survey->db_count);
+    if (survey->is_kvrocks)
+        (void)printf("directory of %s: %" PRIu64 " keys\n", survey->writer, survey->keys);
+    else
+        (void)printf("RDB version %" PRIu64 "%s%s: %" PRIu64 " keys in %u databases\n",
+                     survey->version, *survey->writer ? ", written by " : "", survey->writer,
+                     survey->keys, survey->db_count);
     const struct survey_count *end = survey->types + SURVEY_NAMES_MAX;
     for (const struct survey_count *row = survey->types; row < end && row->count; row++)
-        (void)printf("  %12" PRIu64 " %s%s\n", row->count, row->name,
-                     strlen(row->name) == RDB_MODULE_NAME_LEN && !survey_knows_module(row->name)
-                         ? " (of a module whose values Scree cannot read: refused)"
-                         : "");
+        (void)printf("  %12" PRIu64 " %s\n", row->count, row->name);
     (void)printf("  longest value %" PRIu64 " bytes; %" PRIu64 " longer collections go in parts\n",
                  survey->longest, survey->in_parts);
 }

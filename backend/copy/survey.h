@@ -8,7 +8,7 @@
 #include "backend/copy/rdb_input.h"
 #include "backend/copy/report.h"
 
-enum { SURVEY_NAMES_MAX = 32, SURVEY_TEXT_MAX = 64 };
+enum { SURVEY_NAMES_MAX = 32, SURVEY_TEXT_MAX = 128 };
 
 struct survey_count {
     char name[SURVEY_TEXT_MAX];
@@ -18,6 +18,7 @@ struct survey_count {
 struct survey {
     uint64_t version;
     char writer[SURVEY_TEXT_MAX]; /* "redis 7.0.15"; empty: the file does not say it */
+    bool is_kvrocks;              /* the source is a directory of Kvrocks */
     struct survey_count types[SURVEY_NAMES_MAX];
     uint64_t dbs[COPY_DBS_MAX]; /* of the target, that get keys */
     unsigned db_count;
