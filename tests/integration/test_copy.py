@@ -598,10 +598,47 @@ def _(run):
             check_copied(copy('--from', path, '--existing', 'keep', cluster=cluster), 'copy: 0 keys, 2 kept')
 
 
+def first_commands(page):
+    with open(os.path.join(ROOT, 'docs', page), encoding='utf-8') as file:
+        return file.read().split('```sh\n')[1].split('```')[0].splitlines()
+
+
+@suite.case('the commands at the start of docs/from-valkey.md do what the page says, with a later Valkey')
+def _(run):
+    with LaterServer('valkey') as oracle, Cluster(backends=1, partitions=2) as cluster:
+        source = Source(oracle)
+        fill(source, '', (5,))
+        source.call('HPEXPIREAT', 'hash:5', str(FAR_MS), 'FIELDS', '1', source.call('HKEYS', 'hash:5')[0][1])
+        for command in first_commands('from-valkey.md'):
+            words = command.split('#')[0].replace('valkey-cli -h OLD', 'redis-cli -p %d' % oracle.port)
+            words = words.replace('scree://PROXY:7379', address(cluster)).replace('scree-copy', binary('scree-copy'))
+            done = subprocess.run(words, shell=True, cwd=oracle.folder, capture_output=True, text=True, timeout=patience(), check=False)
+            check_equal(done.returncode, 0, command + done.stderr)
+            wait_for(lambda: source.call('INFO', 'persistence').count(b'rdb_bgsave_in_progress:0'), 'the file')
+        check('verify: %d keys;' % len(source.call('KEYS', '*')) in done.stdout, done.stdout)
+
+
+@suite.case('the commands of scree-copy at the start of docs/from-elasticache.md do what the page says, with a file for each shard')
+def _(run):
+    with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster, tempfile.TemporaryDirectory() as folder:
+        source = Source(oracle)
+        for shard in ('1', '2'):
+            source.call('FLUSHALL')
+            fill(source, shard + ':', (5,))
+            os.rename(source.save(), os.path.join(folder, 'moving-000%s.rdb' % shard))
+        commands = [command for command in first_commands('from-elasticache.md') if command.startswith('for ')]
+        check_equal(len(commands), 3)
+        for command in commands:
+            words = command.replace('scree://PROXY:7379', address(cluster)).replace('scree-copy', binary('scree-copy'))
+            done = subprocess.run(words, shell=True, cwd=folder, capture_output=True, text=True, timeout=patience(), check=False)
+            check_equal((done.returncode, done.stdout.count(' keys;')), (0, 2), command + done.stdout + done.stderr)
+        with cluster.connect() as target:
+            check_equal(target.call('DBSIZE')[1], b'%d' % (2 * len(source.call('KEYS', '*'))))
+
+
 @suite.case('the commands at the start of docs/from-redis.md do what the page says')
 def _(run):
-    with open(os.path.join(ROOT, 'docs', 'from-redis.md'), encoding='utf-8') as page:
-        commands = page.read().split('```sh\n')[1].split('```')[0].splitlines()
+    commands = first_commands('from-redis.md')
     with Oracle() as oracle, Cluster(backends=1, partitions=2) as cluster:
         source = Source(oracle)
         fill(source, '', (5,))
