@@ -184,32 +184,56 @@ static void backup_job_ended(struct job *job)
     finish_backup(backup, false);
 }
 
-/* The backup ends with the last batch. */
-static void take_moment(struct backup *backup)
+/* The manifest names the last batch. */
+static void name_moment(struct backup *backup)
 {
     const struct partition *partition = backup->partition;
+    backup->manifest->batch_index = partition->batch.index;
+    backup->manifest->log_id = partition->batch.log_id;
+    backup->manifest->hybrid_us = partition->batch.hybrid.last;
+    backup->manifest->taken_ms = loop_wall_ms(partition->loop);
+    backup->changes = space_changes(partition->spaces);
+}
+
+static bool is_held_drained(struct backup *backup)
+{
+    char why[OPEN_MAX];
+    if (!commit_is_idle(backup->partition->commit) || !is_quiet(backup, why))
+        return false;
+    name_moment(backup);
+    return true;
+}
+
+/* Is the last batch committed, so that it will be in the cut? Without a hold there may be later ones by then, and the cut may have them, too. */
+static bool has_last_batch(struct backup *backup)
+{
+    if (backup->is_held)
+        return is_held_drained(backup);
+    if (!backup->manifest->taken_ms)
+        name_moment(backup);
+    return storage_committed(backup->partition->storage) >= backup->manifest->batch_index;
+}
+
+static void take_cut(struct backup *backup)
+{
     if (backup->cut.files &&
         cut_end(backup->cut.files, backup->reason, sizeof backup->reason) != OK) {
         backup_remove_partial(backup);
         finish_backup(backup, false);
         return;
     }
-    backup->manifest->batch_index = partition->batch.index;
-    backup->manifest->log_id = partition->batch.log_id;
-    backup->manifest->hybrid_us = partition->batch.hybrid.last;
-    backup->manifest->taken_ms = loop_wall_ms(partition->loop);
-    backup->changes = space_changes(partition->spaces);
     work(backup, BACKUP_COPYING);
 }
 
+/* While the log cannot be written, the batch in flight does not end, and a backup that waits keeps space from being freed. */
 void backup_turn_end(struct backup *backup)
 {
-    char why[OPEN_MAX];
     if (backup->state != BACKUP_DRAINING)
         return;
-    if (backup->is_held && (!commit_is_idle(backup->partition->commit) || !is_quiet(backup, why)))
-        return;
-    take_moment(backup);
+    if (has_last_batch(backup))
+        take_cut(backup);
+    else if (!backup->is_held && commit_is_failed(backup->partition->commit, NULL))
+        abort_backup(backup, "the log cannot be written");
 }
 
 /* Has the connection of the proxy ended that controls the backup, and came no step on another one? */

@@ -11,7 +11,8 @@
  *     │                               │               confirm)        all to the directory
  *     └─ failed, cancelled, proxy lost, done
  *
- * backup_start: a single partition runs all steps without holding writes, because its own cut is always consistent.
+ * backup_start: a single partition runs all steps without holding writes, because its own cut is always consistent. Its last
+ * batch is the one that was closed last when the drain began; the cut waits until it is committed, and may have later ones.
  *
  * For a cluster a proxy sends the steps to all shards (proxy/cluster/backup.h). If the connection ends that has sent the last one, and
  * no other comes soon, the backup is not confirmed any more: it fails. From `quiesce` on no transaction over shards

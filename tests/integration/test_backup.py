@@ -95,6 +95,39 @@ def _(run):
             check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', bad or ' ')[0], '-', 'name %r' % bad)
 
 
+def last_batch(folder):
+    """Index of the newest batch in the log of a backup; None: it has none."""
+    done = subprocess.run([binary('scree-backend'), '--dump-log', folder], capture_output=True, timeout=patience(), check=True)
+    return max((int(line.split()[0]) for line in done.stdout.splitlines() if line[:1].isdigit()), default=None)
+
+
+@suite.case('a backup under writes has the batch that its manifest names as the last one')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, cluster.partition(0) as client:
+        is_over, compared = threading.Event(), 0
+
+        def write():
+            with cluster.partition(0) as writer:
+                while not is_over.is_set():
+                    check_equal(writer.get('SET', 'k', 'v'), b'OK')
+        writers = [threading.Thread(target=write) for _ in range(3)]
+        for writer in writers:
+            writer.start()
+        try:
+            for number in range(sized(8, long=100)):
+                backup(client, 'b%d' % number)
+                folder = os.path.join(cluster.backends[0].data, 'backups', 'b%d' % number)
+                with open(os.path.join(folder, 'partition-0', 'MANIFEST.json'), encoding='utf-8') as file:
+                    named, last = json.load(file)['batch_index'], last_batch(folder)
+                check(last is None or last >= named, 'the manifest names batch %d, the log ends with %s' % (named, last))
+                compared += last is not None
+        finally:
+            is_over.set()
+            for writer in writers:
+                writer.join()
+        check(compared, 'no backup has a log')
+
+
 @suite.case('a backup of the cluster covers all shards; only one proxy leads at a time; KEEP counts complete backups')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=2) as cluster:
