@@ -76,6 +76,29 @@ static void log_batch(struct job *job)
     commit->current.result = commit->current.has_log ? give_to_log(commit) : write_to_wal(commit);
 }
 
+/* ---- cuts: a moment at which the tables have the rows up to one record, and no newer ones ---------- */
+/*
+ *   leader:   batch closed, the last one of its buffer ─► committed ─► buffer applied ─► the function ─► the next buffer
+ *   follower: record added ─► older buffer applied ─► its buffer applied ─► the function ─► the next record
+ *
+ * The commands of a leader go on: later batches go into the other buffer, which is applied afterwards.
+ */
+
+static void finish_cut(struct commit *commit, uint64_t index)
+{
+    const struct commit_cut cut = commit->cut;
+    commit->cut.state = CUT_NONE;
+    cut.fn(cut.owner, index);
+}
+
+static void fail_cut(struct commit *commit)
+{
+    if (commit->cut.state != CUT_NONE)
+        finish_cut(commit, 0);
+}
+
+/* ---- batches ----------------------------------------------------------------------------------- */
+
 static void commit_fail(struct commit *commit)
 {
     log_event(LOG_ERROR, "commit_failed", "reason=\"%s\" ticket=%llu", commit->current.reason,
@@ -83,6 +106,7 @@ static void commit_fail(struct commit *commit)
     commit->state = COMMIT_FAILED;
     commit->retries = 0;
     overlay_discard(commit->overlay);
+    fail_cut(commit);
     timer_start(commit->timer, RETRY_INTERVAL_MS, RETRY_INTERVAL_MS);
     commit->options.on_commit(commit->options.owner, commit->current.ticket, 0,
                               commit->current.result);
@@ -124,6 +148,45 @@ static void note_committed(struct commit *commit)
     commit->immutable_upto = storage_committed(commit->storage);
 }
 
+static void apply_active(struct commit *commit)
+{
+    switch_buffers(commit);
+    note_committed(commit);
+    begin_apply(commit);
+}
+
+/* Of a copy that follows, or between two batches of a leader. */
+static void go_on_cutting(struct commit *commit)
+{
+    bool is_empty = overlay_is_empty(commit->overlay);
+    bool is_applying = overlay_immutable(commit->overlay) != NULL;
+    commit->cut.state = is_applying && !is_empty ? CUT_WAITS : CUT_APPLYING;
+    if (!is_applying && is_empty)
+        finish_cut(commit, storage_committed(commit->storage));
+    else if (!is_applying)
+        apply_active(commit);
+}
+
+/* The rows of the batch are behind those of an older buffer that is still there: it would hold the batch up. */
+static bool must_cut(struct commit *commit)
+{
+    if (commit->cut.state != CUT_WANTED)
+        return false;
+    commit->cut.state = CUT_APPLYING;
+    if (!overlay_immutable(commit->overlay))
+        return true;
+    finish_cut(commit, 0);
+    return false;
+}
+
+static void cut_when_applied(struct commit *commit)
+{
+    if (commit->cut.state == CUT_APPLYING)
+        finish_cut(commit, commit->immutable_upto);
+    else if (commit->cut.state == CUT_WAITS)
+        go_on_cutting(commit);
+}
+
 /* Called when no batch is in flight. */
 static void apply_failed(struct commit *commit, int err)
 {
@@ -142,12 +205,14 @@ static void on_applied(void *owner, int err)
     if (err != OK) {
         if (commit->state == COMMIT_FOLLOWING) { /* commit_follow reports it */
             log_event(LOG_ERROR, "apply_failed", "reason=\"%s\"", apply_reason(commit->apply));
+            fail_cut(commit);
             commit->options.on_room(commit->options.owner);
         }
         return;
     }
     commit->immutable_ms = 0;
     tell_age(commit);
+    cut_when_applied(commit);
     commit->options.on_room(commit->options.owner);
 }
 
@@ -223,6 +288,7 @@ static void submit(struct commit *commit, const struct batch *batch, size_t byte
  * of the WAL. */
 static int take_reopened(struct commit *commit)
 {
+    fail_cut(commit);
     overlay_forget(commit->overlay);
     apply_forget(commit->apply);
     commit->active_ms = commit->immutable_ms = 0;
@@ -393,7 +459,8 @@ bool commit_turn_end(struct commit *commit)
     commit->current.ticket = overlay_ticket(commit->overlay);
     size_t bytes = overlay_bytes(commit->overlay);
     const struct batch *batch = overlay_close_batch(commit->overlay);
-    commit->fills_buffer = note_row(commit, loop_wall_ms(commit->loop));
+    bool is_due = note_row(commit, loop_wall_ms(commit->loop));
+    commit->fills_buffer = must_cut(commit) || is_due;
     if (commit->fills_buffer)
         switch_buffers(commit);
     tell_age(commit);
@@ -449,6 +516,7 @@ uint64_t commit_step_down(struct commit *commit)
     give_up_batch(commit);
     uint64_t ticket = commit->state == COMMIT_WRITING ? commit->current.ticket : 0;
     overlay_discard(commit->overlay);
+    fail_cut(commit);
     if (commit->fills_buffer)
         note_committed(commit);
     commit->current.batch = NULL;
@@ -467,6 +535,7 @@ uint64_t commit_step_down(struct commit *commit)
 void commit_set_following(struct commit *commit, bool is_following)
 {
     CHECK(commit->state != COMMIT_WRITING && !overlay_dirty(commit->overlay));
+    fail_cut(commit);
     timer_stop(commit->timer);
     commit->has_failed = commit->retry_is_due = commit->unsynced = false;
     commit->state = is_following ? COMMIT_FOLLOWING : COMMIT_IDLE;
@@ -508,11 +577,8 @@ int commit_follow(struct commit *commit, struct bytes record, uint64_t index)
     if (origin_ms) /* a PROBE may have none */
         commit->followed_ms = origin_ms;
     if (!overlay_is_empty(commit->overlay) && note_row(commit, commit->followed_ms) &&
-        !commit_follow_is_broken(commit)) {
-        switch_buffers(commit);
-        note_committed(commit);
-        begin_apply(commit);
-    }
+        !commit_follow_is_broken(commit))
+        apply_active(commit);
     tell_age(commit);
     return OK;
 }
@@ -542,6 +608,28 @@ bool commit_follow_recover(struct commit *commit)
     return true;
 }
 
+/* After a start the tables may have rows of newer records than those that are known to be committed. */
+static bool may_cut(const struct commit *commit)
+{
+    return commit->state != COMMIT_FAILED && !commit_follow_is_broken(commit) &&
+           storage_committed(commit->storage) >= storage_whole_at(commit->storage);
+}
+
+void commit_cut(struct commit *commit, commit_cut_fn *fn, void *owner)
+{
+    CHECK(commit->cut.state == CUT_NONE);
+    commit->cut = (struct commit_cut){.state = CUT_WANTED, .fn = fn, .owner = owner};
+    if (!may_cut(commit))
+        finish_cut(commit, 0);
+    else if (commit->state == COMMIT_FOLLOWING)
+        go_on_cutting(commit);
+}
+
+void commit_cut_cancel(struct commit *commit)
+{
+    commit->cut.state = CUT_NONE;
+}
+
 /* ---- applying early ---- */
 
 /* No batch is in flight or open, and nothing has failed. */
@@ -559,9 +647,7 @@ void commit_rest(struct commit *commit)
     commit->rest_ticket = ticket;
     if (!is_idle || overlay_immutable(commit->overlay) || overlay_is_empty(commit->overlay))
         return;
-    switch_buffers(commit);
-    note_committed(commit);
-    begin_apply(commit);
+    apply_active(commit);
 }
 
 bool commit_apply(struct commit *commit)

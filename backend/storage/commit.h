@@ -112,6 +112,14 @@ void commit_rest(struct commit *commit);
 bool commit_apply(struct commit *commit);
 /* When the oldest effects were made that the tables lack, wall clock; 0: they have all that is committed. */
 uint64_t commit_buffered_ms(const struct commit *commit);
+/* The tables have exactly the rows of the records up to this one, until the call returns. 0: they will not, because writing or applying has failed,
+ * the role has changed, an older buffer was still being applied, or they have newer ones since the start. */
+typedef void commit_cut_fn(void *owner, uint64_t index);
+/* Calls the function once, perhaps at once; one cut at a time. For a store that takes writes, the record is the next batch that is closed; for one that
+ * follows, the last one that was added, and no other may be added before the call. */
+void commit_cut(struct commit *commit, commit_cut_fn *fn, void *owner);
+/* The function is not called any more. */
+void commit_cut_cancel(struct commit *commit);
 /* True when no batch is in flight and the open batch is empty. */
 bool commit_is_idle(const struct commit *commit);
 /* The ticket of the batch in flight if it is durable already (with a log: committed), but on_commit has not been called, because a command is

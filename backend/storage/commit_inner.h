@@ -40,6 +40,20 @@ struct commit_disk {
     uint64_t room; /* bytes */
 };
 
+/* commit_cut */
+enum commit_cut_state {
+    CUT_NONE,
+    CUT_WANTED,   /* of a leader: the next batch fills its buffer */
+    CUT_WAITS,    /* of a copy that follows: another buffer is being applied */
+    CUT_APPLYING, /* the buffer that ends with the record */
+};
+
+struct commit_cut {
+    enum commit_cut_state state;
+    commit_cut_fn *fn;
+    void *owner;
+};
+
 struct commit {
     struct job job;
     struct loop *loop;
@@ -65,4 +79,5 @@ struct commit {
     uint64_t rest_ticket; /* of the open batch at the last commit_rest */
     uint64_t retries;     /* recoveries that failed since the write that failed */
     struct commit_job current;
+    struct commit_cut cut;
 };

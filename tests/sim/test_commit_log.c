@@ -8,7 +8,8 @@
  *                                                                      ─► commit_follow, PROBE ─► this copy leads again
  *
  * The group's log is the truth: what was answered is in it, and this copy shows its rows and no others, whenever no batch is in flight;
- * also after crashes, after tables could not be written, and after batches that the log refuses.
+ * also after crashes, after tables could not be written, and after batches that the log refuses. When a cut is made, the tables have the
+ * group's rows as of its record.
  */
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
@@ -45,6 +46,7 @@ static struct {
     uint64_t term;
     uint64_t numbers; /* values that were written */
     bool is_full;     /* the log takes no records */
+    bool is_cutting, is_leading;
     char error[256];
 } world;
 
@@ -52,7 +54,8 @@ static struct {
 static struct {
     struct bytes records[RECORDS_MAX]; /* by index, copies */
     uint64_t committed;
-    uint64_t values[KEYS]; /* 0: no row */
+    uint64_t values[KEYS];            /* 0: no row */
+    uint64_t past[RECORDS_MAX][KEYS]; /* by index: the values then */
 } group;
 
 /* The record on its way; bytes.data NULL: none. */
@@ -64,6 +67,7 @@ static struct {
 
 static struct {
     unsigned answered, failed, dropped, kept, replaced, early, crashes, too_large, waited, stalled;
+    unsigned cuts_led, cuts_followed, cuts_failed;
 } seen;
 
 /* ---- records ----------------------------------------------------------------------------------- */
@@ -130,6 +134,7 @@ static void agree(struct bytes record)
     while (effects_next(&reader, &effect) == EFFECTS_READ)
         agree_effect(&effect);
     group.records[++group.committed] = copy_of(record);
+    memcpy(group.past[group.committed], group.values, sizeof group.values);
 }
 
 static void write_record(struct bytes record)
@@ -269,9 +274,44 @@ static void start(void)
 
 static void stop(void)
 {
+    commit_cut_cancel(world.commit);
+    world.is_cutting = false;
     commit_free(world.commit);
     overlay_free(world.overlay);
     storage_close(world.storage);
+}
+
+/* ---- cuts -------------------------------------------------------------------------------------- */
+
+static void check_table(const uint64_t *values, uint64_t key)
+{
+    struct slice value;
+    int err = store_get(storage_store(world.storage), CF_DATA, key_of(key), &value);
+    CHECK(err == (values[key] ? OK : ERR_NOT_FOUND));
+    if (err != OK)
+        return;
+    CHECK(number_of(slice_bytes(&value)) == values[key]);
+    slice_release(&value);
+}
+
+/* commit_cut_fn */
+static void on_cut(void *owner, uint64_t index)
+{
+    CHECK(owner == &world && world.is_cutting && index <= group.committed);
+    world.is_cutting = false;
+    for (uint64_t key = 0; index && key < KEYS; key++)
+        check_table(group.past[index], key);
+    seen.cuts_failed += !index;
+    seen.cuts_led += index && world.is_leading;
+    seen.cuts_followed += index && !world.is_leading;
+}
+
+static void cut(void)
+{
+    if (world.is_cutting)
+        return;
+    world.is_cutting = true;
+    commit_cut(world.commit, on_cut, &world);
 }
 
 /* ---- other leaders ----------------------------------------------------------------------------- */
@@ -334,8 +374,11 @@ static void follow_next(void)
 
 static void follow_all(void)
 {
+    world.is_leading = false;
     while (storage_committed(world.storage) < group.committed) {
-        if (commit_is_full(world.commit, WAL_MEM_LIMIT) || sim_random(3) == 0)
+        if (sim_random(4) == 0)
+            cut();
+        if (world.is_cutting || commit_is_full(world.commit, WAL_MEM_LIMIT) || sim_random(3) == 0)
             sim_run_for(sim_random(SECOND_US));
         else
             follow_next();
@@ -359,6 +402,7 @@ static void lead_again(void)
     CHECK(!commit_uses_log(world.commit));
     commit_set_following(world.commit, false);
     use_log();
+    world.is_leading = true;
 }
 
 static void step_down(void)
@@ -407,6 +451,8 @@ static void write_rows(void)
     if (sim_random(16) == 0)
         overlay_delete_range(world.overlay, CF_DATA, key_of(from),
                              key_of(from + sim_random(KEYS - from)));
+    if (sim_random(16) == 0)
+        cut();
     overlay_savepoint(world.overlay);
 }
 
@@ -563,7 +609,8 @@ int main(void)
     for (uint64_t seed = 1; seed <= sized(SEEDS); seed++)
         run(seed);
     CHECK(seen.answered && seen.failed && seen.dropped && seen.kept && seen.replaced &&
-          seen.early && seen.crashes && seen.waited && seen.stalled);
+          seen.early && seen.crashes && seen.waited && seen.stalled && seen.cuts_led &&
+          seen.cuts_followed && seen.cuts_failed);
     printf("answered %u failed %u dropped %u kept %u replaced %u early %u crashes %u\n",
            seen.answered, seen.failed, seen.dropped, seen.kept, seen.replaced, seen.early,
            seen.crashes);
