@@ -109,6 +109,11 @@ static const struct label_family partition_families[] = {
      1e3, 0, 0},
     {LABEL_GAUGE, PARTITION_COPIES_UNREADABLE, "scree_backend_copies_log_unreadable",
      "Copies that lack a record of the log which cannot be read here.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_COPIES_DIFFERENT, "scree_backend_copies_different",
+     "At the copy that serves: copies, this one too, with rows that are not as here, or that "
+     "cannot "
+     "be read, when they were compared last.",
+     0, 0, 0},
     {LABEL_GAUGE, PARTITION_COPIES_SPARE, "scree_backend_copies_spare",
      "At the copy that serves: connected copies that may be lost until no copy can serve. Of "
      "copies "

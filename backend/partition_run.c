@@ -5,6 +5,7 @@
 #include "backend/context/process.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/lock.h"
+#include "backend/partition/compare.h"
 #include "backend/partition/connection.h"
 #include "backend/partition/founding.h"
 #include "backend/partition/gauges.h"
@@ -41,6 +42,7 @@ static void on_stopped(struct partition *partition)
     timer_stop(partition->shards.tick);
     partition->thread.on_stopped = NULL;
     leader_line_free(partition);
+    compare_stop(partition);
     leadership_stop(partition, tell, partition->thread.stop_owner);
 }
 
@@ -134,6 +136,7 @@ void partition_close(struct partition *partition)
     partition->shards.peers = NULL;
     close_listeners(partition);
     leader_line_free(partition);
+    compare_free(partition);
     leadership_free(partition);
     founding_free(partition);
 }

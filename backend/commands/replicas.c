@@ -8,6 +8,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/dispatch/handlers.h"
+#include "backend/partition/compare.h"
 #include "backend/partition/founding.h"
 #include "backend/partition/hand_over.h"
 #include "backend/replica/replica_figures.h"
@@ -284,6 +285,17 @@ static void reply_partition(struct call *call, const struct replica_figures *fig
     reply_bulk_text(&call->reply, line);
 }
 
+static const char *verdict_word(enum compare_verdict verdict)
+{
+    static const char *const words[] = {
+        [COMPARE_UNKNOWN] = "unknown",
+        [COMPARE_SAME] = "same",
+        [COMPARE_DIFFER] = "differ",
+        [COMPARE_UNREADABLE] = "unreadable",
+    };
+    return words[verdict];
+}
+
 static const struct replica_place *map_place_of(const struct replica_figures *figures,
                                                 const char *address)
 {
@@ -297,13 +309,15 @@ static void reply_member_line(struct call *call, const struct replica_figures *f
                               const struct replica_figure *figure)
 {
     const struct replica_place *place = map_place_of(figures, figure->address);
+    const struct compare_found found = compare_found(call->partition, figure->id);
     char line[LINE_BYTES];
-    (void)snprintf(line, sizeof line,
-                   "partition=%u address=%s id=%016" PRIx64 " kind=%s up=%s match=%" PRIu64
-                   " applied=%" PRIu64 " silent_ms=%" PRId64 " map=%s",
-                   call->partition->index, figure->address, figure->id,
-                   figure->is_voter ? "voter" : "learner", figure->is_up ? "yes" : "no",
-                   figure->match, figure->applied, silent_ms(figure), place ? "yes" : "no");
+    (void)snprintf(
+        line, sizeof line,
+        "partition=%u address=%s id=%016" PRIx64 " kind=%s up=%s match=%" PRIu64 " applied=%" PRIu64
+        " silent_ms=%" PRId64 " map=%s rows=%s rows_at=%" PRIu64 " rows_slots=%u",
+        call->partition->index, figure->address, figure->id, figure->is_voter ? "voter" : "learner",
+        figure->is_up ? "yes" : "no", figure->match, figure->applied, silent_ms(figure),
+        place ? "yes" : "no", verdict_word(found.verdict), found.index, found.slots);
     reply_bulk_text(&call->reply, line);
 }
 
@@ -342,6 +356,39 @@ static void list_copies(struct call *call, const struct replica_figures *figures
             reply_address_line(call, &figures->places[i]);
 }
 
+/* Of a client of a proxy, the shards that have copies compare theirs. */
+static void begin_comparison(struct call *call)
+{
+    int64_t slots[2] = {0, SLOT_COUNT - 1};
+    struct replica_figures figures;
+    char line[LINE_BYTES];
+    if (call->argc != 3 && call->argc != 5) {
+        call_error_text(call, "ERR expected SCREE REPLICAS HASH, with a first and a last slot or "
+                              "without");
+        return;
+    }
+    for (int i = 0; i < 2 && call->argc == 5; i++)
+        if (!call_int64(call, (uint32_t)(3 + i), &slots[i]))
+            return;
+    if (slots[0] < 0 || slots[0] > slots[1] || slots[1] >= SLOT_COUNT) {
+        call_error_text(call, "ERR expected a first and a last slot from 0 to 16383");
+        return;
+    }
+    if (!has_copies(call, &figures)) {
+        reply_array(&call->reply, 0);
+        return;
+    }
+    const char *refusal = compare_begin(call->partition, (uint16_t)slots[0], (uint16_t)slots[1]);
+    if (refusal) {
+        call_errorf(call, "ERR %s", refusal);
+        return;
+    }
+    (void)snprintf(line, sizeof line, "partition=%u first_slot=%" PRId64 " last_slot=%" PRId64,
+                   call->partition->index, slots[0], slots[1]);
+    reply_array(&call->reply, 1);
+    reply_bulk_text(&call->reply, line);
+}
+
 /* FOUND and FORCE decide about one copy, so they are for clients of this copy, and not for those of a proxy. */
 static const char *act_on_copy(const struct call *call)
 {
@@ -351,13 +398,17 @@ static const char *act_on_copy(const struct call *call)
         return founding_found(call->partition);
     if (bytes_is(call->argv[2], "force"))
         return founding_force(call->partition);
-    return "expected SCREE REPLICAS, with FOUND or FORCE or without";
+    return "expected SCREE REPLICAS, with HASH, FOUND or FORCE or without";
 }
 
 void cmd_scree_replicas(struct call *call)
 {
     struct replica_figures figures;
     bool is_list = call->argc == 2;
+    if (!is_list && bytes_is(call->argv[2], "hash")) {
+        begin_comparison(call);
+        return;
+    }
     const char *refusal = is_list ? NULL : act_on_copy(call);
     if (refusal)
         call_errorf(call, "ERR %s", refusal);

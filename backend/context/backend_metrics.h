@@ -58,6 +58,7 @@ enum partition_word {
     PARTITION_COPY_BEHIND, /* records that it, or the slowest one that follows it, has not applied */
     PARTITION_COPY_LAG_MS,       /* for how long that has been so */
     PARTITION_COPIES_UNREADABLE, /* copies that lack a record which cannot be read here */
+    PARTITION_COPIES_DIFFERENT,  /* whose rows are others, or cannot be read (compare.h) */
     PARTITION_COPIES_SPARE, /* connected copies that may be lost: then the shard still serves */
     PARTITION_COPY_TERM,
     PARTITION_COPY_LEADS,      /* times that it began to serve */

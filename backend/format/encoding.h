@@ -15,6 +15,7 @@
  *                  'f' | library name                                                    → code of its functions; default namespace
  *                  'F' | u8 ns_len | namespace | library name                            → code of its functions; other namespaces
  *                  'h'                                                                    → batch header
+ *                  '='                                                                    → slots that copies compare (compare_row.h)
  *                  'k' | name of a shard                                                  → u64 number | results of its last keys (key_receipt.h)
  *                  'K'                                                                    → page of strays on its way (stray_page.h)
  *                  'p' | name of an option                                                → u64 version | value (option_row.h)

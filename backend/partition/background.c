@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/keyspace/ttl_hashes.h"
+#include "backend/partition/compare.h"
 #include "backend/partition/copies_room.h"
 #include "backend/partition/founding.h"
 #include "backend/partition/leader_line.h"
@@ -41,6 +42,7 @@ void background_tick(struct partition *partition)
 {
     leadership_tick(partition);
     leader_line_tick(partition);
+    compare_tick(partition);
     copies_room_tick(partition);
     founding_tick(partition);
     rebuild_ranks(partition);

@@ -155,6 +155,15 @@ const char *leader_line_ask_lead(struct partition *partition)
     return NULL;
 }
 
+bool leader_line_tell(struct partition *partition, uint8_t kind, struct bytes payload)
+{
+    struct leader_line *line = partition->copies.line;
+    if (!line || !line->link || line->link->state != PEER_LINK_UP)
+        return false;
+    peer_link_tell(line->link, kind, payload);
+    return true;
+}
+
 /* ---- the connection ---------------------------------------------------------------------------- */
 
 static uint64_t batch_index_of(void *owner)

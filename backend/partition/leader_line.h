@@ -4,11 +4,14 @@
  *   copy: SCREE FOLLOW ─► leader, which takes it for a link of its own shard (peer/link.h)
  *     LEADERS   ten times a second, in big clusters less often: who leads the other shards, and how far all copies are (cluster_heard.h)
  *     LEAD      when an operator asks (CLUSTER FAILOVER): the leader hands over to this copy (hand_over.h)
+ *     SUMS      when rows are compared: those of this copy (compare.h)
  *
  * It is beside the connections on which the log comes: those belong to the replica's thread. A leader of an older version refuses SCREE
  * FOLLOW; then its copies know of other shards what they have heard before, and what the map says.
  */
 #pragma once
+
+#include "shared/bytes.h"
 
 struct partition;
 
@@ -16,6 +19,8 @@ struct partition;
 void leader_line_tick(struct partition *partition);
 /* Asks the leader to hand over to this copy. NULL: it was asked, and may still refuse; or why not. */
 const char *leader_line_ask_lead(struct partition *partition);
+/* Sends a request whose reply does not matter. False: the leader cannot be reached now. */
+bool leader_line_tell(struct partition *partition, uint8_t kind, struct bytes payload);
 /* The partition is about to lead no more: what it knows of other shards is kept until it hears more. */
 void leader_line_remember(struct partition *partition);
 /* Also forgets what was heard. To be called before the partition's loop ends. */

@@ -289,6 +289,14 @@ static void lose_leadership(struct partition *partition, enum replica_phase phas
     wait_from_now(partition);
 }
 
+/* What is being compared would hold up a copy that is about to lead. */
+static void forget_compared(struct partition *partition, const struct replica_role *role)
+{
+    const struct replica_role *old = &partition->copies.leadership->role;
+    if (role->phase != old->phase || role->term != old->term || role->leader != old->leader)
+        replica_apply_new_role(partition->copies.leadership->apply);
+}
+
 /* Also when the leader is elected again: clients have waited. */
 static void count_new_leader(const struct partition *partition, struct leadership *leadership,
                              const struct replica_role *role)
@@ -309,6 +317,7 @@ void leadership_role(void *owner, const struct replica_role *role)
         role->phase == REPLICA_PHASE_NONE || role->phase == REPLICA_PHASE_SERVING;
     if (!leadership->apply)
         return;
+    forget_compared(partition, role);
     if (!partition->copies.is_closed &&
         (role->phase != REPLICA_PHASE_SERVING || role->term != partition->copies.term))
         lose_leadership(partition, role->phase);
@@ -384,6 +393,9 @@ void leadership_logged(struct partition *partition, uint64_t ticket, uint64_t in
 
 void leadership_not_logged(struct partition *partition)
 {
+    const struct leadership *leadership = partition->copies.leadership;
+    if (leadership && leadership->apply && !partition->copies.is_closed)
+        replica_apply_stop_sums(leadership->apply);
     founding_not_logged(partition);
 }
 

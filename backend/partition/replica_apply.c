@@ -2,9 +2,11 @@
 
 #include "backend/context/partition.h"
 #include "backend/dispatch/blocking.h"
+#include "backend/format/compare_row.h"
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/compare.h"
 #include "backend/partition/shards.h"
 #include "backend/session/reply_stream.h"
 #include "backend/session/tracking.h"
@@ -37,6 +39,8 @@ struct replica_apply {
     bool is_ended;     /* a record cannot be read */
     bool has_counts;   /* records were added since counters were read last */
     bool has_settings; /* one of them has records of slots, libraries or stored options */
+    bool is_compared;  /* the record that is being added asks for sums of all rows */
+    struct compare_row compared;
 };
 
 bool replica_apply_is_behind(const struct replica_apply *apply)
@@ -54,7 +58,13 @@ static void drop_cursor(struct replica_apply *apply)
 
 static bool is_of_settings(struct bytes key)
 {
-    return key.len && !strchr("cjhv2g", key.data[0]);
+    return key.len && !strchr("cjhv2g=", key.data[0]);
+}
+
+static bool asks_for_sums(const struct effect *effect, struct compare_row *row)
+{
+    return effect->cf == CF_SYSTEM && effect->kind == EFFECT_PUT &&
+           bytes_equal(effect->key, BYTES(SYSTEM_COMPARE)) && compare_row_read(effect->value, row);
 }
 
 /* Does the record change rows of CF_SYSTEM of which something is kept in memory, but counters? Has it rows of other shards? */
@@ -64,12 +74,14 @@ static void note_record(struct replica_apply *apply, struct bytes record)
     struct effects_reader reader;
     struct effect effect;
     bool has_moved = false;
+    apply->is_compared = false;
     if (effects_open(record, &header, &reader) != EFFECTS_READ)
         return;
     while (effects_next(&reader, &effect) == EFFECTS_READ) {
         bool is_system = effect.cf == CF_SYSTEM;
         apply->has_settings |=
             is_system && effect.kind != EFFECT_NOTE && is_of_settings(effect.key);
+        apply->is_compared |= asks_for_sums(&effect, &apply->compared);
         has_moved |= !is_system && effect.kind == EFFECT_PUT && effect.is_internal;
     }
     orphan_hold_hear(&apply->hold, header.origin_ms, has_moved,
@@ -123,6 +135,8 @@ static bool add_next(struct replica_apply *apply)
     if (err == OK) {
         note_record(apply, record);
         err = commit_follow(partition->commit, record, index);
+        if (err == OK && apply->is_compared)
+            compare_follow(partition, &apply->compared, index);
         if (err == OK)
             return true;
         (void)commit_is_failed(partition->commit, &reason);
@@ -172,7 +186,7 @@ static bool may_add(const struct replica_apply *apply)
     const struct partition *partition = apply->partition;
     const struct partition_running *running = &partition->running;
     return !apply->is_ended && partition->copies.is_following && replica_apply_is_behind(apply) &&
-           !running->aside && !running->busy_error &&
+           !running->aside && !running->busy_error && !compare_holds(partition) &&
            !commit_follow_is_stopped(partition->commit) && !partition_is_full(partition);
 }
 
@@ -230,6 +244,7 @@ static void recover_tables(struct replica_apply *apply)
 {
     struct partition *partition = apply->partition;
     reply_streams_abort(partition);
+    compare_stop(partition);
     drop_cursor(apply);
     if (!commit_follow_recover(partition->commit))
         return;
@@ -256,6 +271,16 @@ void replica_apply_tick(struct replica_apply *apply)
     if (++apply->ticks % TICKS_PER_SECOND == 0)
         do_each_second(apply);
     plan_step(apply);
+}
+
+void replica_apply_new_role(struct replica_apply *apply)
+{
+    compare_forget(apply->partition);
+}
+
+void replica_apply_stop_sums(struct replica_apply *apply)
+{
+    compare_stop(apply->partition);
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */

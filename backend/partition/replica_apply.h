@@ -30,5 +30,9 @@ void replica_apply_upto(struct replica_apply *apply, uint64_t index);
 void replica_apply_go_on(struct replica_apply *apply);
 /* To be called ten times a second. */
 void replica_apply_tick(struct replica_apply *apply);
+/* The role has changed: no record is held up any more until rows are summed up (compare.h). */
+void replica_apply_new_role(struct replica_apply *apply);
+/* The store may be opened again. */
+void replica_apply_stop_sums(struct replica_apply *apply);
 /* Are there committed records that were not added? */
 bool replica_apply_is_behind(const struct replica_apply *apply);

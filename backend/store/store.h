@@ -115,6 +115,8 @@ struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes 
  * deleted recently it may access the disk. */
 struct store_iter *store_iter_new_cached(struct store *store, enum cf cf, struct bytes lower,
                                          struct bytes upper);
+/* As store_iter_new, for a long way through many rows: blocks that it reads do not stay in the block cache. */
+struct store_iter *store_iter_new_passing(struct store *store, enum cf cf);
 bool store_iter_is_uncached(const struct store_iter *iter);
 void store_iter_free(struct store_iter *iter);                            /* NULL is allowed */
 void store_iter_seek(struct store_iter *iter, struct bytes key);          /* first k >= key */

@@ -370,7 +370,7 @@ static void iter_set_bounds(struct store_iter *iter, struct bytes lower, struct 
 }
 
 static struct store_iter *iter_open(struct store *store, enum cf cf, struct bytes lower,
-                                    struct bytes upper, int read_tier)
+                                    struct bytes upper, int read_tier, bool keeps_blocks)
 {
     CHECK(cf < CF_COUNT);
     struct store_iter *iter = iter_acquire(store);
@@ -381,6 +381,7 @@ static struct store_iter *iter_open(struct store *store, enum cf cf, struct byte
     atomic_fetch_add(&store->iters_now, 1);
     iter_set_bounds(iter, lower, upper);
     rocksdb_readoptions_set_read_tier(iter->options, read_tier);
+    rocksdb_readoptions_set_fill_cache(iter->options, keeps_blocks);
     iter->it =
         store->db ? rocksdb_create_iterator_cf(store->db, iter->options, store->cfs[cf]) : NULL;
     return iter;
@@ -389,13 +390,18 @@ static struct store_iter *iter_open(struct store *store, enum cf cf, struct byte
 struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
                                   struct bytes upper)
 {
-    return iter_open(store, cf, lower, upper, READ_ALL_TIER);
+    return iter_open(store, cf, lower, upper, READ_ALL_TIER, true);
 }
 
 struct store_iter *store_iter_new_cached(struct store *store, enum cf cf, struct bytes lower,
                                          struct bytes upper)
 {
-    return iter_open(store, cf, lower, upper, BLOCK_CACHE_TIER);
+    return iter_open(store, cf, lower, upper, BLOCK_CACHE_TIER, true);
+}
+
+struct store_iter *store_iter_new_passing(struct store *store, enum cf cf)
+{
+    return iter_open(store, cf, BYTES(""), BYTES(""), READ_ALL_TIER, false);
 }
 
 void store_iter_free(struct store_iter *iter)

@@ -292,6 +292,11 @@ struct store_iter *store_iter_new_cached(struct store *store, enum cf cf, struct
     return iter;
 }
 
+struct store_iter *store_iter_new_passing(struct store *store, enum cf cf)
+{
+    return store_iter_new(store, cf, BYTES(""), BYTES(""));
+}
+
 bool store_iter_is_uncached(const struct store_iter *iter)
 {
     return iter->is_uncached;
