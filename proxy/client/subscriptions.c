@@ -359,22 +359,34 @@ static void clear_in_turns(struct client *client, struct request *request, struc
         request_next_turn(request, clear_in_turns);
 }
 
+/* A SUBSCRIBE that runs goes on to use the client's channels: it gets others, without subscriptions. */
+static void renew_channels(struct client *client)
+{
+    struct client_channels *left = client->channels;
+    client->channels = NULL;
+    struct client_channels *channels = client_channels(client);
+    channels->held_before = left->held_before;
+    out_move(&channels->confirmations, &left->confirmations);
+    out_move(&channels->waiting, &left->waiting);
+    client->held_pushes = &channels->waiting;
+}
+
 void subscriptions_clear(struct client *client)
 {
     struct client_channels *channels = client->channels;
     if (!channels || !channels->subscriptions)
         return;
     clear_some(channels);
-    bool is_running = client->held_pushes == &channels->waiting; /* its confirmations are needed */
-    while (is_running && subscriber_count(&channels->subscriber) > 0)
-        clear_some(channels);
     if (subscriber_count(&channels->subscriber) == 0) {
         channels->subscriptions = NULL;
         return;
     }
     struct list *leaving = &client->worker->clients.leaving_channels;
     bool is_first = list_empty(leaving);
-    client->channels = NULL;
+    if (client->held_pushes == &channels->waiting)
+        renew_channels(client);
+    else
+        client->channels = NULL;
     channels->client = NULL;
     list_push(leaving, &channels->leaving);
     if (is_first)

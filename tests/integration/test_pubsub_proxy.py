@@ -269,6 +269,16 @@ def _(run):
             check_equal(other.get('PUBLISH', 'p1', 'x'), 1)
             listener.close()
             wait_for(lambda: other.get('PUBSUB', 'NUMPAT') == 0, 'all to be left')
+            for some in (1, 300, 10_000):  # it leaves while it subscribes, or unsubscribes
+                for words in ((), ('PUNSUBSCRIBE',)):
+                    listener = connect(cluster, proto=proto)
+                    listener.send_many([('PSUBSCRIBE', *names), words] if words else [('PSUBSCRIBE', *names)])
+                    for _ in range(some):
+                        listener.read()
+                    listener.close()
+                    check_equal(other.get('PING'), b'PONG')
+            wait_for(lambda: other.get('PUBSUB', 'NUMPAT') == 0, 'all to be left by clients that left early')
+            check_equal(other.get('PUBLISH', 'p1', 'x'), 0)
 
 
 @suite.case('a wide MGET over shards is merged in turns, in the order of its keys')
