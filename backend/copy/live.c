@@ -57,7 +57,23 @@ static bool target_failed(struct live *live)
     return !live->is_stopped && live_fail(live, EXIT_TARGET, live->link.error, "");
 }
 
-/* INFO keyspace has a line for each database with keys. */
+/* INFO keyspace has a line for each database with keys: db0:keys=…. Has one of them that the copy writes? */
+static bool has_copied_dbs(const struct live *live, struct bytes text)
+{
+    static const char start[] = "\ndb";
+    const char *end = text.data + text.len;
+    const char *line = memmem(text.data, text.len, start, strlen(start));
+    for (; line; line = memmem(line, (size_t)(end - line), start, strlen(start))) {
+        line += strlen(start);
+        const char *colon = memchr(line, ':', (size_t)(end - line));
+        uint64_t db;
+        if (colon && number_parse_uint64((struct bytes){line, (size_t)(colon - line)}, &db) &&
+            selector_writes_db(&live->batch.selector, db))
+            return true;
+    }
+    return false;
+}
+
 static bool is_target_empty(struct live *live)
 {
     size_t at = 0;
@@ -66,7 +82,7 @@ static bool is_target_empty(struct live *live)
     if (!live_call(live, (struct bytes[]){BYTES("INFO"), BYTES("keyspace")}, 2))
         return target_failed(live);
     struct bytes text = value_text(live->link.reply, &at);
-    return !memmem(text.data, text.len, "\ndb", 3) ||
+    return !has_copied_dbs(live, text) ||
            live_fail(live, EXIT_TARGET, live->options->to.address,
                      "it has keys. A live copy begins with an empty target; with --existing "
                      "replace it does not, and keys that the source does not have stay");
@@ -208,6 +224,11 @@ static bool begin_live(struct live *live)
                          "it has no live copy of this session that follows its source");
     if (!row.exists)
         return begin_first(live);
+    if (strcmp(row.selection, live->batch.selector.name) != 0)
+        return live_fail(live, EXIT_ARGUMENTS, live->options->to.address,
+                         "this session was begun with other --db, --match, --skip, --strip, --add, "
+                         "--functions or another database in --to: give the same, or begin another "
+                         "--session");
     return row.is_load ? begin_load_again(live, &row) : begin_follow(live);
 }
 
@@ -241,6 +262,7 @@ static bool load_full_copy(struct live *live)
         return live_fail(live, EXIT_SESSION, live->options->to.address,
                          "another scree-copy goes on with this session");
     row.is_load = false;
+    row.refused += live->report.refused;
     if (!take_session(live, &row))
         return false;
     (void)unlink(live->spool.path);
@@ -343,6 +365,7 @@ enum copy_exit live_run(const struct copy_options *options)
     live->options = options;
     live->target = *options;
     live->target.lanes = 1;
+    batch_init(&live->batch, options);
     live_link_init(live, loop_new());
     report_init(&live->report, options);
     (void)snprintf(live->row_name, sizeof live->row_name, "scree-copy:live:%s", options->session);

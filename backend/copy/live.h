@@ -11,7 +11,9 @@
  *   id, offset  the source's history, and how far the target has it; db: the database selected there
  *   generation  of the tool: each start raises it. The row is WATCHed from before the generation is read to EXEC, so of two tools, or
  *               of a tool and what it sent before it was killed, only the newest can change anything
+ *   refused     how many commands and keys could not be copied since the copy began: then the source is not given up
  *   spool       of the tool that loads: another one cannot go on with its full copy
+ *   selection   a digest of which databases and keys are copied: with another one the copy cannot go on
  */
 #pragma once
 
@@ -28,7 +30,9 @@ struct live_row {
     struct source_point point;
     uint64_t db;
     uint64_t generation;
+    uint64_t refused;
     char spool[LIVE_SPOOL_ID_MAX];
+    char selection[SELECTION_NAME_LEN + 1];
 };
 
 /* When the stream has been applied far enough. */
@@ -114,10 +118,10 @@ bool live_seize(struct live *live, struct live_row *row);
 void live_open_transaction(struct live *live);
 bool live_is_open(const struct live *live);
 /* The words HSET row … for the row. */
-enum { ROW_WORDS = 14 };
+enum { ROW_WORDS = 18 };
 struct row_words {
     struct bytes all[ROW_WORDS];
-    char numbers[3][24];
+    char numbers[4][24];
 };
 void live_row_words(const struct live *live, const struct live_row *row, struct row_words *words);
 /* Shows progress, at most once a second. */

@@ -5,7 +5,7 @@
  *                       ▲                                                                                            │
  *                       │  the row is written: the next batch                                                         │
  *                       └─────────────────────────────────────────────────────────────────────────────────────────────┤
- *     a command is refused when it is queued: nothing was executed; it is named, and the rest is sent again           │
+ *     a command is refused when it is queued: nothing was executed; the rest is sent again, and then it is named      │
  *     anything else, also a lost connection: connect, read the row, which says whether the batch was executed, raise ◄┘
  *     the generation, so that it will not be later, and go on from there with half as many commands
  */
@@ -38,6 +38,7 @@ struct applying {
     uint64_t good_ms; /* when a batch was written last, or there was none */
     uint64_t news_ms; /* when the source has sent something last */
     uint64_t dropped; /* the spool was shortened up to here */
+    bool is_row_old;  /* the target's row does not count what failed in the last batch */
 };
 
 static uint64_t apply_now_ms(void)
@@ -127,10 +128,18 @@ static void queue_commands(struct live *live)
         }
         db = command->db;
         command->element = element++;
-        queue_frame(live, (struct bytes){live->read.data + command->at, command->len});
+        queue_frame(live, batch_frame((struct bytes){live->read.data, live->read.len}, command));
     }
     if (db != 0)
         queue_select(live, 0);
+}
+
+static uint64_t refused_in_batch(const struct batch *batch)
+{
+    uint64_t refused = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        refused += batch->all[i].is_refused;
+    return refused;
 }
 
 /* The row after this batch. */
@@ -141,6 +150,7 @@ static struct live_row row_after_batch(const struct applying *applying,
     struct live_row row = live->row;
     row.point.position += live->batch.bytes;
     row.db = live->batch.db;
+    row.refused += refused_in_batch(&live->batch);
     memcpy(row.point.id, state->id, sizeof row.point.id);
     return row;
 }
@@ -149,7 +159,7 @@ static void send_batch(struct live *live, const struct live_row *row)
 {
     struct lane *lane = lane_of(live->link.lanes, BYTES(""));
     struct bytes exec[] = {BYTES("EXEC")};
-    struct row_words words;
+    struct row_words words = {.numbers = {""}};
     live->link.queued = 0;
     live->link.unclear = 0;
     live->link.has_refused = live->link.has_failed = false;
@@ -164,9 +174,10 @@ static void send_batch(struct live *live, const struct live_row *row)
 
 /* ---- results ---- */
 
-/* Names commands that failed in the target, though they had worked at the source. */
-static void name_failed_commands(struct live *live)
+/* Names commands that failed in the target, though they had worked at the source, and returns how many. */
+static uint64_t name_failed_commands(struct live *live)
 {
+    uint64_t before = live->report.refused;
     struct bytes reply = live->link.exec;
     struct bytes bytes = {live->read.data, live->read.len};
     struct resp_value value;
@@ -185,16 +196,32 @@ static void name_failed_commands(struct live *live)
         if (!resp_value_skip(reply, &at))
             break;
     }
+    return live->report.refused - before;
+}
+
+/* Names the commands that could not be copied, or that the target does not accept. */
+static void name_refused_commands(struct live *live)
+{
+    struct bytes bytes = {live->read.data, live->read.len};
+    for (size_t i = 0; i < live->batch.count; i++) {
+        struct batch_command *command = &live->batch.all[i];
+        if (command->refusal)
+            report_refused(&live->report, command->db, batch_word(bytes, command, 1),
+                           bytes_of(command->refusal));
+    }
 }
 
 static void batch_written(struct applying *applying, const struct live_row *row)
 {
     struct live *live = applying->live;
     struct live_read *read = &live->read;
-    name_failed_commands(live);
+    name_refused_commands(live);
+    uint64_t failed = name_failed_commands(live);
     live->commands += live->batch.count;
     live->left_out += live->batch.left_out;
     live->row = *row;
+    live->row.refused += failed;
+    applying->is_row_old = failed > 0;
     read->len -= live->batch.bytes;
     memmove(read->data, read->data + live->batch.bytes, read->len);
     live_source_acknowledge(live->source, row->point.position);
@@ -245,9 +272,13 @@ static void recover_link(struct applying *applying)
     applying->next_limit = 0;
     live->link.is_broken = true;
     live->link.has_failed = false;
-    if (live->is_stopped || !live_enter(live, &row) || is_superseded(live, &row) ||
-        !live_take_over(live, &row, &taken))
+    if (live->is_stopped || !live_enter(live, &row) || is_superseded(live, &row))
         return;
+    if (applying->is_row_old)
+        row.refused = live->row.refused;
+    if (!live_take_over(live, &row, &taken))
+        return;
+    applying->is_row_old &= !taken;
     live_open_transaction(live);
     live->read.len = 0; /* it is read again from where the target is */
     if (!taken || !live_await(live) || !live_is_open(live))
@@ -265,30 +296,16 @@ static bool is_unclear(struct applying *applying)
     return true;
 }
 
-/* Names the commands that the target does not accept. */
-static void name_refused_commands(struct live *live)
-{
-    struct bytes bytes = {live->read.data, live->read.len};
-    for (size_t i = 0; i < live->batch.count; i++) {
-        struct batch_command *command = &live->batch.all[i];
-        if (command->refusal)
-            report_refused(&live->report, command->db, batch_word(bytes, command, 1),
-                           bytes_of(command->refusal));
-        free(command->refusal);
-        command->refusal = NULL;
-    }
-}
-
 /* Sends the batch until it was executed, or something has failed. */
 static bool apply_batch(struct applying *applying, const struct source_state *state)
 {
     struct live *live = applying->live;
-    struct live_row row = row_after_batch(applying, state);
+    struct live_row row;
     do {
+        row = row_after_batch(applying, state);
         send_batch(live, &row);
         if (!live_await(live) || !live_is_open(live) || is_unclear(applying))
             return false;
-        name_refused_commands(live);
     } while (live->link.has_refused);
     if (*live->link.exec.data != '*' || live->link.exec.data[1] == '-') {
         (void)snprintf(
@@ -305,15 +322,16 @@ static bool apply_batch(struct applying *applying, const struct source_state *st
 static bool may_end(const struct applying *applying, const struct source_state *state)
 {
     const struct live *live = applying->live;
-    bool has_all =
-        state->is_streaming && live->row.point.position == state->end && !live->link.is_broken;
+    bool has_all = state->is_streaming && live->row.point.position == state->end &&
+                   !live->link.is_broken && !applying->is_row_old;
     switch (live->goal.end) {
     case LIVE_SILENT:
         return has_all && apply_now_ms() - applying->news_ms > SILENT_MS;
     case LIVE_CAUGHT_UP:
         return has_all;
     case LIVE_POSITION:
-        return !live->link.is_broken && live->row.point.position >= live->goal.position;
+        return !live->link.is_broken && !applying->is_row_old &&
+               live->row.point.position >= live->goal.position;
     default:
         return false;
     }
@@ -337,7 +355,7 @@ static void apply_once(struct applying *applying)
                         "it did not have everything within --pause-max");
     } else if (live->link.is_broken) {
         recover_link(applying);
-    } else if (!collect(applying, &state)) {
+    } else if (!collect(applying, &state) && !applying->is_row_old) {
         applying->good_ms = apply_now_ms();
         rest_live(live, WAIT_MS);
     } else if (!apply_batch(applying, &state)) {

@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 /* A batch while it is collected. */
 struct collecting {
@@ -19,18 +18,32 @@ struct collecting {
     bool in_multi;
 };
 
-static void forget_refusals(struct batch *batch)
+void batch_init(struct batch *batch, const struct copy_options *options)
 {
-    for (size_t i = 0; i < batch->count; i++)
-        free(batch->all[i].refusal);
-    batch->count = 0;
+    *batch = (struct batch){.all = NULL};
+    selector_init(&batch->selector, options);
 }
 
 void batch_free(struct batch *batch)
 {
-    forget_refusals(batch);
     free(batch->all);
     batch->all = NULL;
+    selector_fini(&batch->selector);
+}
+
+struct bytes batch_frame(struct bytes bytes, const struct batch_command *command)
+{
+    return command->made.len ? command->made
+                             : (struct bytes){bytes.data + command->at, command->len};
+}
+
+void batch_refuse(struct batch *batch, struct batch_command *command, struct bytes reason)
+{
+    char *text = arena_alloc(&batch->selector.arena, reason.len + 1);
+    command->refusal = text;
+    command->is_refused = true;
+    (void)bytes_copy_to(&text, reason);
+    *text = '\0';
 }
 
 struct bytes batch_word(struct bytes bytes, const struct batch_command *command, unsigned number)
@@ -42,11 +55,6 @@ struct bytes batch_word(struct bytes bytes, const struct batch_command *command,
     for (unsigned i = 0; is_good && i <= number; i++)
         is_good = resp_value_next(frame, &at, &value);
     return is_good ? value.text : BYTES("");
-}
-
-static bool is_command_name(struct bytes word, const char *name)
-{
-    return word.len == strlen(name) && strncasecmp(word.data, name, word.len) == 0;
 }
 
 static void add_stream_command(struct collecting *collecting, const struct batch_command *command)
@@ -73,25 +81,67 @@ static bool take_select(struct collecting *collecting, const struct batch_comman
                           "the stream of the source has a SELECT of no database");
 }
 
+static void add_flushes(struct collecting *collecting, const struct batch_command *command)
+{
+    static const char flush[] = "*1\r\n$7\r\nFLUSHDB\r\n";
+    const struct copy_options *options = collecting->batch->selector.options;
+    struct batch_command each = *command;
+    each.made = bytes_of(flush);
+    for (unsigned i = 0; i < options->dbs.count; i++) {
+        each.db = options->dbs.to[i];
+        add_stream_command(collecting, &each);
+    }
+    each.db = (uint64_t)options->to.db;
+    if (options->to.db >= 0)
+        add_stream_command(collecting, &each);
+}
+
+/* The reason names the command, because more than its first key may be concerned. */
+static void refuse_selected(struct collecting *collecting, struct batch_command *command,
+                            const char *reason)
+{
+    char text[BATCH_ERROR_MAX];
+    struct bytes name = batch_word(collecting->bytes, command, 0);
+    int len = snprintf(text, sizeof text, "%.*s: %s", (int)(name.len < 64 ? name.len : 64),
+                       name.data, reason);
+    batch_refuse(collecting->batch, command, (struct bytes){text, (size_t)len});
+}
+
+static void add_selected(struct collecting *collecting, const struct batch_command *command)
+{
+    struct bytes frame = {collecting->bytes.data + command->at, command->len};
+    struct selected selected = selector_take(&collecting->batch->selector, frame, collecting->db);
+    struct batch_command added = *command;
+    added.db = selected.as == SELECTED_REFUSED ? collecting->db : selected.db;
+    added.made = selected.frame;
+    if (selected.as == SELECTED_REFUSED)
+        refuse_selected(collecting, &added, selected.refusal);
+    if (selected.as == SELECTED_FLUSHES)
+        add_flushes(collecting, command);
+    else if (selected.as != SELECTED_NOTHING)
+        add_stream_command(collecting, &added);
+    else
+        collecting->left_out++;
+}
+
 /* Handles one command. False: it cannot be copied. */
 static bool take_command(struct collecting *collecting, const struct batch_command *command)
 {
     struct bytes name = batch_word(collecting->bytes, command, 0);
-    if (is_command_name(name, "PING") || is_command_name(name, "REPLCONF"))
+    if (bytes_is(name, "PING") || bytes_is(name, "REPLCONF"))
         return true;
-    if (is_command_name(name, "SELECT"))
+    if (bytes_is(name, "SELECT"))
         return take_select(collecting, command);
-    if (is_command_name(name, "SWAPDB"))
+    if (bytes_is(name, "SWAPDB"))
         return refuse_command(collecting->batch,
                               "the source has executed SWAPDB, which a live copy cannot repeat "
                               "exactly once, so the copy must begin anew");
-    if (is_command_name(name, "MULTI") || is_command_name(name, "EXEC"))
+    if (bytes_is(name, "MULTI") || bytes_is(name, "EXEC"))
         collecting->in_multi = name.len == strlen("MULTI");
-    else if (is_command_name(name, "PUBLISH") || is_command_name(name, "SPUBLISH") ||
-             is_command_name(name, "SCRIPT"))
+    else if (bytes_is(name, "PUBLISH") || bytes_is(name, "SPUBLISH") || bytes_is(name, "SCRIPT"))
         collecting->left_out++;
     else
-        add_stream_command(collecting, command);
+        add_selected(collecting, command);
     return true;
 }
 
@@ -113,7 +163,7 @@ static bool is_batch_full(const struct collecting *collecting, size_t limit)
 bool batch_collect(struct batch *batch, struct bytes bytes, uint64_t db, size_t limit)
 {
     struct collecting collecting = {.batch = batch, .bytes = bytes, .db = db};
-    forget_refusals(batch);
+    arena_reset(&batch->selector.arena);
     end_unit(&collecting);
     while (collecting.at < bytes.len && !is_batch_full(&collecting, limit)) {
         struct resp_skip skip = {.pending = 0};

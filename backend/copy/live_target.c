@@ -68,10 +68,8 @@ static void note_refusal(struct live *live, size_t number, struct bytes frame)
         struct batch_command *command = &live->batch.all[i];
         if (command->is_refused || command->element != number)
             continue;
-        command->refusal = malloc(frame.len);
-        CHECK(command->refusal);
-        (void)snprintf(command->refusal, frame.len - 2, "%s", frame.data + 1);
-        command->is_refused = live->link.has_refused = true;
+        batch_refuse(&live->batch, command, (struct bytes){frame.data + 1, frame.len - 3});
+        live->link.has_refused = true;
         return;
     }
     live->link.has_failed = true; /* SELECT, or the row: then it is not the command that is wrong */
@@ -192,9 +190,10 @@ bool live_call(struct live *live, const struct bytes *words, uint32_t count)
 
 bool live_read_row(struct live *live, struct live_row *row)
 {
-    struct bytes words[] = {
-        BYTES("HMGET"), bytes_of(live->row_name), BYTES("phase"), BYTES("id"), BYTES("offset"),
-        BYTES("db"),    BYTES("generation"),      BYTES("spool")};
+    struct bytes words[] = {BYTES("HMGET"),      bytes_of(live->row_name), BYTES("phase"),
+                            BYTES("id"),         BYTES("offset"),          BYTES("db"),
+                            BYTES("generation"), BYTES("refused"),         BYTES("spool"),
+                            BYTES("selection")};
     size_t at = 0;
     *row = (struct live_row){.exists = false};
     if (!live_call(live, words, COUNT_OF(words)))
@@ -209,8 +208,12 @@ bool live_read_row(struct live *live, struct live_row *row)
     (void)number_parse_uint64(value_text(reply, &at), &row->point.position);
     (void)number_parse_uint64(value_text(reply, &at), &row->db);
     (void)number_parse_uint64(value_text(reply, &at), &row->generation);
+    (void)number_parse_uint64(value_text(reply, &at), &row->refused);
     struct bytes spool = value_text(reply, &at);
     (void)snprintf(row->spool, sizeof row->spool, "%.*s", (int)spool.len, spool.data);
+    struct bytes selection = value_text(reply, &at);
+    (void)snprintf(row->selection, sizeof row->selection, "%.*s", (int)selection.len,
+                   selection.data);
     return true;
 }
 
@@ -228,7 +231,9 @@ void live_row_words(const struct live *live, const struct live_row *row, struct 
         BYTES("offset"),     row_number(words->numbers[0], row->point.position),
         BYTES("db"),         row_number(words->numbers[1], row->db),
         BYTES("generation"), row_number(words->numbers[2], row->generation),
+        BYTES("refused"),    row_number(words->numbers[3], row->refused),
         BYTES("spool"),      bytes_of(row->spool),
+        BYTES("selection"),  bytes_of(live->batch.selector.name),
     };
     memcpy(words->all, all, sizeof all);
 }

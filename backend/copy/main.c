@@ -3,6 +3,7 @@
  */
 #include "backend/copy/copy.h"
 #include "backend/copy/live.h"
+#include "shared/command/command.h"
 #include "shared/log.h"
 
 #include <signal.h>
@@ -19,5 +20,6 @@ int main(int argc, char **argv)
         return parsed == OPTIONS_DONE ? EXIT_DONE : EXIT_ARGUMENTS;
     (void)signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_ERROR);
+    command_init();
     return (int)(options.file ? copy_run(&options) : live_run(&options));
 }

@@ -42,7 +42,8 @@ static const char HELP[] =
     "TLS; null: only\n"
     "                      reads the file. USER is a namespace or an ACL user; its password is in "
     "$TO_PASSWORD\n"
-    "  --db LIST           0,3=5: only databases 0 and 3 of the file, and 3 into 5 (default: each "
+    "  --db LIST           0,3=5: only databases 0 and 3 of the source, and 3 into 5 (default: "
+    "each "
     "into its own)\n"
     "  --match GLOB        only keys that match, such as cart:*; may be repeated\n"
     "  --skip GLOB         no keys that match; may be repeated\n"
@@ -330,13 +331,6 @@ static bool parse_all(int argc, char **argv, struct copy_options *options)
     return true;
 }
 
-/* The stream of a live copy has all databases and keys, so nothing can be left out or renamed. */
-static bool has_selection(const struct copy_options *options)
-{
-    return options->dbs.count || options->match.count || options->skip.count ||
-           options->strip.len || options->add.len || options->to.db >= 0;
-}
-
 static bool is_complete_live(const struct copy_options *options)
 {
     if (options->command != COPY_RUN && options->command != COPY_CUTOVER)
@@ -348,9 +342,6 @@ static bool is_complete_live(const struct copy_options *options)
         return wrong("--to null: is for files");
     if (options->space)
         return wrong("--namespace is for --from kvrocks:DIR");
-    if (has_selection(options) || !options->has_functions)
-        return wrong("a live copy has all keys of all databases: without --db, --match, --skip, "
-                     "--strip, --add, --functions no, and without a database in --to");
     return options->existing != EXISTING_KEEP ||
            wrong("--existing keep: later changes would go into keys that were kept");
 }
@@ -361,8 +352,6 @@ static bool is_complete_file(const struct copy_options *options)
         return wrong("cutover needs a running server: --from redis://HOST:PORT");
     if (options->space && !options->is_kvrocks)
         return wrong("--namespace is for --from kvrocks:DIR");
-    if (options->to.db >= 0 && options->dbs.count > 0)
-        return wrong("--db and a database in --to exclude each other");
     if (options->existing == EXISTING_REFUSE && options->command == COPY_RUN &&
         strcmp(options->file, "-") == 0)
         return wrong(
@@ -379,6 +368,8 @@ static bool are_complete(const struct copy_options *options)
         return wrong("--from is missing");
     if (!options->to.is_null && !*options->to.address)
         return wrong("--to is missing");
+    if (options->to.db >= 0 && options->dbs.count > 0)
+        return wrong("--db and a database in --to exclude each other");
     return options->file ? is_complete_file(options) : is_complete_live(options);
 }
 

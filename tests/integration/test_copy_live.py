@@ -109,14 +109,14 @@ def counted(target, db):
 
 def may_differ(name):
     """Is it one of the keys that expire at this moment, or do they count in it?"""
-    return name[0] == 'size' or name[1].startswith(b'short:')
+    return name[0] == 'size' or b'short:' in name[1]
 
 
-def check_same(source, cluster):
-    """Compares key by key."""
+def check_same(source, cluster, selected=lambda db, key: (db, key)):
+    """Compares key by key. `selected` gives a key's database and name in the target."""
     with cluster.connect() as target:
         def differences():
-            wanted, got = dataset(source.connection), dataset(target)
+            wanted, got = {selected(*name): value for name, value in dataset(source.connection).items() if selected(*name)}, dataset(target)
             sizes = {('size', db): (sum(name == db for name, _ in got), counted(target, db)) for db in DBS}
             return {**{key: (wanted.get(key), got.get(key)) for key in wanted.keys() | got.keys() if wanted.get(key) != got.get(key)},
                     **{name: pair for name, pair in sizes.items() if pair[0] != pair[1]}}
@@ -141,6 +141,15 @@ def some_command(rng):
         ('SETBIT', key('bits'), str(rng.randrange(20000)), '1'), ('PFADD', key('hll'), word), ('RENAME', key('n'), key('n')), ('COPY', key('z'), key('z'), 'REPLACE'),
         ('DEL', key('s'), key('l')), ('GETDEL', key('f')), ('SET', key('short'), word, 'PX', str(rng.randrange(20, 200))), ('EXPIRE', key('h'), '1000000'),
         ('PERSIST', key('h')), ('MSET', key('m'), word, key('m'), word), ('GEOADD', key('geo'), '13.4', '52.5', word)])
+
+
+def selected_pairs(db, key):
+    """What --db 0,3=1 --match 'pair:*' --match '[lshz]*' --skip s:* --add new: copies."""
+    is_selected = db in '03' and (key.startswith(b'pair:') or key[:1] in b'lshz') and not key.startswith(b's:')
+    return ({'0': '0', '3': '1'}[db], b'new:' + key) if is_selected else None
+
+
+SELECTION = ('--db', '0,3=1', '--match', 'pair:*', '--match', '[lshz]*', '--skip', 's:*', '--add', 'new:')
 
 
 class Writers:
@@ -417,6 +426,58 @@ def _(run):
             check_same(source, cluster)
 
 
+@suite.case('selected databases and keys are followed under their names, through kills of the tool, and a flush of the source')
+def _(run):
+    with setting() as (oracle, source, cluster, spool):
+        with Writers(oracle):
+            fill(source, 'long:', (3, 130))
+            for _ in range(sized(5, long=50)):
+                with Tool(oracle, cluster, spool, *SELECTION) as tool, cluster.connect() as target:
+                    before = reached(target)
+                    wait_for(lambda: reached(target) > before or tool.child.poll() is not None, 'the tool to go on')
+                    check(tool.child.poll() is None, tool.said())
+        with Tool(oracle, cluster, spool, *SELECTION) as tool:
+            wait_reached(source, cluster, tool)
+            check(check_same(source, cluster, selected_pairs) > 100, 'few keys')
+            source.call('SELECT', '3')
+            source.call('FLUSHDB')
+            wait_reached(source, cluster, tool)
+            check_same(source, cluster, selected_pairs)
+            source.call('FLUSHALL')
+            source.connection.pipeline([('SET', 'last', '1'), ('SET', 'pair:last', '2'), ('SELECT', '1'), ('SET', 'last', '3'), ('SELECT', '0')])
+            wait_reached(source, cluster, tool)
+            check_same(source, cluster, selected_pairs)
+            check('refused' not in tool.said(), tool.said())
+
+
+@suite.case('what a selection cannot know is named, cutover refuses to end such a copy, and another selection is refused')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), cluster.connect() as target:
+        target.call('SELECT', '3')
+        target.call('SET', 'of another', '1')  # the copy does not write into this database
+        target.call('SELECT', '0')
+        source.call('RPUSH', 'other', 'a', 'b')
+        words = ('--from', 'redis://127.0.0.1:%d' % oracle.port, '--spool', spool, '--quiet', '--db', '0', '--match', 'cart:*')
+        with Tool(oracle, cluster, spool, *words[5:]) as tool:
+            wait_for(lambda: reached(target) >= 0 or tool.child.poll() is not None, 'the full copy')
+            source.connection.pipeline([('RPUSH', 'cart:1', 'a', 'b', 'c'), ('RENAME', 'other', 'cart:2'), ('LMOVE', 'cart:1', 'other', 'LEFT', 'LEFT'),
+                                        ('MSET', 'cart:3', '3', 'other', '4'), ('SELECT', '1'), ('SET', 'cart:4', 'x'), ('SELECT', '0')])
+            wait_reached(source, cluster, tool)
+            check('refused db 0 "other": RENAME: not all of its keys are copied' in tool.said() and tool.said().count('refused db') == 1, tool.said())
+        check_equal(sorted(name for _, name in target.call('KEYS', 'cart:*')[1]), [b'cart:1', b'cart:3'])
+        check_equal(value_of(target, b'cart:1'), value_of(source.connection, b'cart:1'))
+        done = copy(*words[:-1], 'cart:1', '--follow', 'no', cluster=cluster)
+        check_equal((done.returncode, 'another --session' in done.stderr), (2, True), done.stderr)
+        done = copy(*words, '--follow', 'no', '--json', cluster=cluster)
+        check_equal((done.returncode, json.loads(done.stdout)['refused']), (0, 0), done.stderr)
+        done = copy('cutover', *words, cluster=cluster)  # by a tool that has refused nothing itself
+        check_equal((done.returncode, 'HSET %s refused 0' % ROW in done.stderr), (1, True), done.stderr)
+        source.call('SET', 'cart:5', '5')
+        check_equal(target.call('HSET', ROW, 'refused', '0')[1], b'0')
+        done = copy('cutover', *words, cluster=cluster)
+        check_equal((done.returncode, target.call('GET', 'cart:5')[1]), (0, b'5'), done.stderr)
+
+
 @suite.case('a command that fails in the target, or that its user may not send, is named, and the others are executed')
 def _(run):
     with setting() as (oracle, source, cluster, spool), cluster.connect() as target:
@@ -438,8 +499,12 @@ def _(run):
         check_equal((target.call('GET', 'n')[1], target.call('GET', 'list')[1]), (b'2', b'not a list'))
         target.call('SELECT', '3')
         check_equal((target.call('GET', 'a')[1], target.call('EXISTS', 'text')[1]), (b'2', b'0'))
+        target.call('SELECT', '0')
+        check_equal(target.call('HGET', ROW, 'refused')[1], b'2')
         done = copy(*words, '--follow', 'no', '--json', env=environment)
         check_equal((done.returncode, json.loads(done.stdout)['refused']), (0, 0), done.stderr)
+        done = copy('cutover', *words, env=environment)
+        check_equal((done.returncode, 'commands were refused since the copy began' in done.stderr), (1, True), done.stderr)
 
 
 class PlayedSource:
@@ -704,7 +769,7 @@ def _(run):
             check_equal((done.returncode, 'CROSSSLOT' in done.stderr), (4, True), done.stderr)
         done = copy('--from', url, *base, '--json', cluster=cluster, env=word)
         check_equal((done.returncode, check_same(source, cluster)), (0, 1), done.stderr)
-    for words in (['--from', 'redis://h:1'], ['--from', 'redis://h:1', '--spool', '/tmp', '--match', 'x'], ['--from', 'redis://u:p@h:1', '--spool', '/tmp'],
+    for words in (['--from', 'redis://h:1'], ['--from', 'redis://h:1', '--spool', '/tmp', '--db', '0', '--to', 'scree://h:1/2'], ['--from', 'redis://u:p@h:1', '--spool', '/tmp'],
                   ['verify', '--from', 'redis://h:1', '--spool', '/tmp'], ['--from', 'redis://h:1', '--spool', '/tmp', '--existing', 'keep'],
                   ['--from', 'redis://h:1/3', '--spool', '/tmp'], ['--from', 'redis://h:1', '--spool', '/tmp', '--session', 'a/b']):
         done = copy(*words, '--to', 'scree://h:2')
