@@ -225,14 +225,15 @@ static void begin_across(struct call *call)
 static void begin_attempt(struct call *call, struct attempt *attempt)
 {
     bool is_used = borrow_is_used(call->borrow);
-    call->may_halt = is_used && runs_others(call->command) && !borrow_uses_all_keys(call->borrow);
+    struct view *view = is_used ? borrow_view(call->borrow) : NULL;
+    call->may_halt = is_used && runs_others(call->command);
     if (call->aside) {
-        attempt_enter(attempt, call, call->aside, borrow_view(call->borrow));
-        return;
+        attempt_enter(attempt, call, call->aside, view);
+    } else {
+        attempt_begin(attempt, call);
+        if (runs_others(call->command) || is_used)
+            attempt_group(attempt, call, view);
     }
-    attempt_begin(attempt, call);
-    if (runs_others(call->command) || is_used)
-        attempt_group(attempt, call, is_used ? borrow_view(call->borrow) : NULL);
     if (is_used)
         borrow_count_elsewhere(call->borrow, call->partition);
 }
@@ -264,8 +265,7 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
 bool suspend_may_halt(const struct call *call)
 {
     const struct retry *retry = call_wait(call);
-    return call->may_halt && retry && !retry->refusal && !retry->undoes &&
-           !borrow_uses_all_keys(call->borrow);
+    return call->may_halt && retry && !retry->refusal && !retry->undoes;
 }
 
 void suspend_before_nested(struct call *script, const struct command *command)

@@ -74,7 +74,7 @@ void borrow_begin(struct borrow *borrow)
 {
     if (borrow->foretold)
         foretold_begin(borrow->foretold);
-    borrow->has_foretold_scanned = false;
+    borrow_begin_all(borrow);
     count_foretold(borrow);
 }
 
@@ -242,9 +242,7 @@ static void need_next_keys(struct call *call, const struct entry *entry, enum lo
     struct foretelling like = {.call = call, .entry = entry, .mode = mode};
     if (!borrow->foretold)
         return;
-    if (!borrow->has_foretold_scanned)
-        borrow_foretell_scanned(borrow, borrow->foretold);
-    borrow->has_foretold_scanned = true;
+    borrow_foretell_scanned(borrow, borrow->foretold);
     foretold_next(borrow->foretold, entry->key, room_for_keys(call), need_foretold, &like);
     count_foretold(borrow);
 }

@@ -42,10 +42,9 @@ struct borrow {
     size_t row_bytes;   /* of these rows alone */
     struct tally tally; /* of all that the transaction holds at this shard, locks included */
     size_t held;        /* in the tally: what borrow_clear frees, besides needs */
-    size_t foretold_held;      /* in the tally: of `foretold` */
-    bool is_dirty;             /* a watched key has changed */
-    bool is_closed;            /* the command can no longer be rolled back */
-    bool has_foretold_scanned; /* in this attempt: see borrow_foretell_scanned */
+    size_t foretold_held; /* in the tally: of `foretold` */
+    bool is_dirty;        /* a watched key has changed */
+    bool is_closed;       /* the command can no longer be rolled back */
     /* a script wrote one of the keys that it declares, so all of them are locked for writing */
     bool has_declared;
     bool has_guessed;                /* keys were guessed (script_keys.h) */
@@ -68,11 +67,6 @@ static inline bool borrow_is_used(const struct borrow *borrow)
     return borrow && (borrow->keys || borrow->spaces);
 }
 
-/* Are keys of a database needed, or here, all of them (borrow_all.h)? */
-static inline bool borrow_uses_all_keys(const struct borrow *borrow)
-{
-    return borrow->spaces;
-}
 /* An attempt begins. */
 void borrow_begin(struct borrow *borrow);
 /* The words of a script's call, from which it may make names of keys. */

@@ -65,7 +65,9 @@ struct borrowed_space {
         uint32_t ahead;     /* … were drawn then, and … */
         uint32_t asked;     /* … so many of these were fetched */
     } draws;                /* of RANDOMKEY */
-    bool is_scanned;        /* names were fetched page by page */
+    bool is_scanned;        /* names were fetched page by page … */
+    bool is_foretold;       /* … and all of them are foretold in this attempt */
+    bool is_counted;        /* in this attempt: the keys at other shards (borrow_count_elsewhere) */
 };
 
 static struct borrowed_space *find_space(const struct borrow *borrow, const struct space *space)
@@ -207,21 +209,30 @@ static struct need need_about(const struct call *call, const struct borrowed_spa
                          .row_key = encode_space_prefix(call->arena, all->space->name)};
 }
 
+/* If the database is locked for reading, the shard keeps its slots and keys, and its names and the keys at its places are used. */
+static void open_shard(struct borrowed_space *all, const struct expected *expected)
+{
+    if (shard_with_slot(all, expected->slot))
+        return;
+    struct borrowed_shard *shard = calloc(1, sizeof *shard);
+    CHECK(shard);
+    shard->slot = expected->slot;
+    memcpy(shard->slots, expected->slots, SLOTS_BYTES);
+    shard->pages_end = &shard->pages;
+    shard->next = all->shards;
+    all->shards = shard;
+}
+
 static void ask_owners_for_all(struct call *call, struct borrowed_space *all, enum lock_mode mode)
 {
     struct expecting expecting = {.call = call};
     borrow_each_run(call, expect_run, &expecting);
-    free_shards(all);
+    if (!all->mode)
+        free_shards(all);
     all->asked = mode;
     all->missing = 0;
     for (const struct expected *expected = expecting.first; expected; expected = expected->next) {
-        struct borrowed_shard *shard = calloc(1, sizeof *shard);
-        CHECK(shard);
-        shard->slot = expected->slot;
-        memcpy(shard->slots, expected->slots, SLOTS_BYTES);
-        shard->pages_end = &shard->pages;
-        shard->next = all->shards;
-        all->shards = shard;
+        open_shard(all, expected);
         all->missing++;
         struct need need = need_about(call, all, NEED_ALL, expected->slot);
         need.mode = mode;
@@ -492,6 +503,7 @@ static bool add_names(struct borrow *borrow, struct borrowed_space *all,
         *next = page->to;
     else
         all->is_scanned = true;
+    all->is_foretold = false;
     bool is_good = are_names(shard, need, page, get_le32(answer.data));
     if (is_good)
         lend_names(borrow, page->rows);
@@ -513,12 +525,21 @@ bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct by
                                     : add_names(borrow, all, shard, need, answer, next);
 }
 
-void borrow_count_elsewhere(const struct borrow *borrow, struct partition *partition)
+void borrow_begin_all(const struct borrow *borrow)
 {
     for (struct borrowed_space *all = borrow->spaces; all; all = all->next) {
         all->draws.used = 0;
-        for (const struct borrowed_shard *shard = all->shards; shard; shard = shard->next)
+        all->is_counted = all->is_foretold = false;
+    }
+}
+
+void borrow_count_elsewhere(const struct borrow *borrow, struct partition *partition)
+{
+    for (struct borrowed_space *all = borrow->spaces; all; all = all->next) {
+        const struct borrowed_shard *shard = all->mode && !all->is_counted ? all->shards : NULL;
+        for (; shard; shard = shard->next)
             space_count_elsewhere(partition->spaces, all->space, (int64_t)shard->keys);
+        all->is_counted = all->mode != 0;
     }
 }
 
@@ -541,11 +562,14 @@ static void foretell_page(struct foretold *foretold, struct bytes rows)
 
 void borrow_foretell_scanned(const struct borrow *borrow, struct foretold *foretold)
 {
-    for (const struct borrowed_space *all = borrow->spaces; all; all = all->next)
-        for (const struct borrowed_shard *shard = all->shards; shard && all->is_scanned;
-             shard = shard->next)
+    for (struct borrowed_space *all = borrow->spaces; all; all = all->next) {
+        const struct borrowed_shard *shard =
+            all->is_scanned && !all->is_foretold ? all->shards : NULL;
+        for (; shard; shard = shard->next)
             for (const struct name_page *page = shard->pages; page; page = page->next)
                 foretell_page(foretold, page->rows);
+        all->is_foretold = true;
+    }
 }
 
 /* ---- at the other shard ---- */

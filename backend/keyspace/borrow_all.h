@@ -45,12 +45,15 @@ void borrow_each_run(const struct call *call,
 /* ---- for borrow.c ---- */
 
 void borrow_clear_all(struct borrow *borrow);
-/* Adds the names that were fetched for SCAN, because a script uses the keys that it will get next as it used the last ones. */
+/* An attempt begins. */
+void borrow_begin_all(const struct borrow *borrow);
+/* Adds the names that were fetched for SCAN, if there are new ones, because a script uses the keys that it will get next as it used the
+ * last ones. */
 void borrow_foretell_scanned(const struct borrow *borrow, struct foretold *foretold);
 
 /* ---- for the coordinator ---- */
 
-/* An attempt has begun: the keys at other shards count (space_count_elsewhere). */
+/* An attempt has begun, or goes on: the keys at other shards count (space_count_elsewhere), of each database once in an attempt. */
 void borrow_count_elsewhere(const struct borrow *borrow, struct partition *partition);
 /* Adds the answer to ALL, NAMES or PLACE. *next: the row from which further names must be fetched; empty: none. Returns false if the
  * answer is not valid. */

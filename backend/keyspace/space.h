@@ -65,7 +65,8 @@ struct space {
     uint64_t fewest; /* keys at any time since space_limit_count_anew */
     /* to be observed by whoever reads the counters: of the newest change that can be lost; 0: none */
     uint64_t ticket;
-    /* in an attempt that has borrowed all keys of the namespace: those of other shards, else 0 (space_count_elsewhere) */
+    /* keys that count in the attempt of a transaction over shards, and in no counter here, else 0 (space_count_elsewhere): those of other
+     * shards, if all were borrowed, those that it has made there, and those that it has made anywhere before it halted */
     int64_t elsewhere;
     /* wall clock of the last command; set by dispatch, 0 = none since the start */
     uint64_t used_ms;

@@ -15,8 +15,7 @@
  * The stacks of a script that must not go on are dropped, not unwound: functions that call Lua code must own nothing on the heap, but on the
  * Lua stack.
  *
- * A script that uses all keys of a database (borrow_all.h) does not halt, because its counters would be wrong in between: it begins again with
- * the keys that it had. So does one for which there is no stack any more.
+ * A script for which there is no stack any more does not halt: it begins again with the keys that it had.
  *
  *   halt.c       stacks, and where scripts halt
  *   halt_run.c   their code

@@ -105,6 +105,8 @@ void __real_overlay_attempt_end(struct overlay *overlay, bool is_good);
 void __wrap_overlay_attempt_end(struct overlay *overlay, bool is_good);
 void __real_coordinator_set_aside(struct call *call, struct attempt_aside *aside);
 void __wrap_coordinator_set_aside(struct call *call, struct attempt_aside *aside);
+void __real_space_count_sums(struct space_set *set, const struct space_sums *sums);
+void __wrap_space_count_sums(struct space_set *set, const struct space_sums *sums);
 void __real_overlay_view_end(struct overlay *overlay);
 void __wrap_overlay_view_end(struct overlay *overlay);
 enum effects_read __real_effects_next(struct effects_reader *reader, struct effect *effect);
@@ -581,4 +583,11 @@ void __wrap_coordinator_set_aside(struct call *call, struct attempt_aside *aside
     __real_coordinator_set_aside(call, aside);
     if (sim_broken == BREAK_HALT_UNLOCKED)
         lock_release(call->partition->shards.locks, &call->session->pending.across->owner);
+}
+
+/* It goes on. */
+void __wrap_space_count_sums(struct space_set *set, const struct space_sums *sums)
+{
+    const struct space_sums none = {.count = 0};
+    __real_space_count_sums(set, sim_broken == BREAK_HALT_UNCOUNTED ? &none : sums);
 }

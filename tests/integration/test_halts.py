@@ -215,6 +215,89 @@ def _(run):
         check_equal(far.get('DBSIZE'), near.get('DBSIZE'))
 
 
+# Scripts that use all keys of the database, and keys that nothing foretells before and after that. The database has 40 other keys.
+ALL_KEYS = {
+    'DBSIZE before, between and after': "local r = {redis.call('DBSIZE')} for i = 1, 30 do redis.call('SET', key(i), i) "
+                                        "if i % 7 == 0 then r[#r + 1] = redis.call('DBSIZE') end end "
+                                        "for i = 1, 30, 2 do redis.call('DEL', key(i)) end r[#r + 1] = redis.call('DBSIZE') return r",
+    'DBSIZE at the end': "for i = 1, 30 do redis.call('SET', key(i), i) end for i = 1, 9 do redis.call('DEL', key(i)) end return redis.call('DBSIZE')",
+    'KEYS of what was written, and of what is there': "for i = 1, 20 do redis.call('SET', key(i), i) end local names = redis.call('KEYS', '*') "
+                                                      "table.sort(names) for i, name in ipairs(names) do redis.call('APPEND', name, 'x') "
+                                                      "redis.call('SET', key(name), i) end local last = redis.call('KEYS', '*') table.sort(last) "
+                                                      "return {#names, #last, names, last}",
+    'deletion of what KEYS finds': "local n = 0 for i, name in ipairs(redis.call('KEYS', 'other*')) do redis.call('INCR', key(i)) "
+                                   "n = n + redis.call('DEL', name) end local names = redis.call('KEYS', '*') table.sort(names) "
+                                   "return {n, redis.call('DBSIZE'), names}",
+    'SCAN with other keys in between': "local cursor, seen, n = '0', {}, 0 repeat local page = redis.call('SCAN', cursor, 'COUNT', 5) "
+                                       "cursor = page[1] for i, name in ipairs(page[2]) do if string.find(name, '^other') then "
+                                       "if not seen[name] then n = n + 1 end seen[name] = true redis.call('INCR', key(name)) end end "
+                                       "until cursor == '0' return {n, redis.call('DBSIZE')}",
+    'FLUSHDB, and keys after it': "for i = 1, 9 do redis.call('SET', key(i), i) end redis.call('FLUSHDB') local none = redis.call('DBSIZE') "
+                                  "for i = 5, 25 do redis.call('SET', key(i), i) end local some = redis.call('DBSIZE') redis.call('FLUSHDB') "
+                                  "local gone = redis.call('GET', key(7)) for i = 1, 5 do redis.call('RPUSH', key(i), i) end "
+                                  "local names = redis.call('KEYS', '*') table.sort(names) return {none, some, tostring(gone), redis.call('DBSIZE'), names}",
+    'DBSIZE, then FLUSHDB': "local before = redis.call('DBSIZE') for i = 1, 9 do redis.call('SET', key(i), i) end redis.call('FLUSHDB') "
+                            "for i = 1, 4 do redis.call('SET', key(i), i) end return {before, redis.call('DBSIZE'), redis.call('GET', key(4)), "
+                            "tostring(redis.call('GET', 'other:1'))}",
+    'SCAN, then FLUSHDB, and the names again': "local names = redis.call('SCAN', 0, 'COUNT', 1000)[2] table.sort(names) "
+                                               "for i, name in ipairs(names) do redis.call('GET', name) end redis.call('FLUSHDB') "
+                                               "for i, name in ipairs(names) do redis.call('SET', name .. ':new', i) redis.call('GET', name) end "
+                                               "return redis.call('DBSIZE')",
+    'RANDOMKEY until none is left': "for i = 1, 9 do redis.call('SET', key(i), i) end local n = 0 while redis.call('DBSIZE') > 0 do "
+                                    "n = n + redis.call('DEL', redis.call('RANDOMKEY')) redis.call('GET', key(n)) end "
+                                    "return {n, tostring(redis.call('RANDOMKEY'))}",
+    'RANDOMKEY after FLUSHDB': "redis.call('FLUSHDB') local r = {tostring(redis.call('RANDOMKEY'))} for i = 1, 9 do redis.call('SET', key(i), i) end "
+                               "for i = 1, 20 do local name = redis.call('RANDOMKEY') r[#r + 1] = redis.call('EXISTS', name) "
+                               "redis.call('GET', key(i)) end return r",
+    'databases': "local r = {} for db = 0, 3 do redis.call('SELECT', db) for i = 1, 9 do redis.call('SET', key(i), i) end r[#r + 1] = "
+                 "redis.call('DBSIZE') end redis.call('SELECT', 1) redis.call('FLUSHDB') redis.call('SET', key(1), 1) for db = 3, 0, -1 do "
+                 "redis.call('SELECT', db) redis.call('GET', key(db)) r[#r + 1] = redis.call('DBSIZE') end return r",
+    'times that end': "redis.call('DBSIZE') for i = 1, 9 do redis.call('SET', key(i), i, 'PX', 1000000) end for i = 1, 9 do "
+                      "redis.call('PEXPIRE', key(i), i > 5 and -1 or 100000) end return redis.call('DBSIZE')",
+}
+
+
+def add_others(client):
+    check_equal(client.get('FLUSHALL'), b'OK')
+    for number in range(40):
+        check_equal(client.get('SET', 'other:%d' % number, number), b'OK')
+
+
+@suite.case('scripts that use all keys wait as others do, and reply the same on one shard and on three')
+def _(run):
+    with shards(1) as one, shards(3) as three, Oracle() as oracle, one.connect() as near, three.connect() as far, \
+            Connection(oracle.address) as redis:
+        for name, text in ALL_KEYS.items():
+            for client in (near, far, redis):
+                add_others(client)
+            begins = 'begins with %s' % name
+            script = "redis.log(redis.LOG_WARNING, ARGV[1]) " + with_keys(text)
+            reply = reply_of(near, 'EVAL', script, 0, begins)
+            check_equal(reply_of(far, 'EVAL', script, 0, begins), reply, name)
+            check_equal(reply, reply_of(redis, 'EVAL', script, 0, begins), name)
+            for client in (far, redis):
+                check_equal(sorted(client.get('KEYS', '*')), sorted(near.get('KEYS', '*')), name)
+                check_equal(client.get('DBSIZE'), near.get('DBSIZE'), name)
+            wait_for(lambda: script_lines(three, begins.encode()), 'the line of the script')
+            lines = script_lines(three, begins.encode())
+            check(lines <= 2, '%s: the script began %d times' % (name, lines))
+
+
+@suite.case('a script that uses all keys before and after thousands that nothing foretold runs its code once')
+def _(run):
+    with shards(3) as cluster, cluster.connect() as client:
+        count = sized(3000, long=100000)
+        script = NAMES + ("redis.log(redis.LOG_WARNING, 'begins') local before = redis.call('DBSIZE') "
+                          "for i = 1, ARGV[1] do redis.call('SET', name(i), i) end local between = redis.call('DBSIZE') "
+                          "for i = 1, ARGV[1] do redis.call('DEL', name(i)) redis.call('SET', name(-i), i) end "
+                          "return {before, between, redis.call('DBSIZE'), #redis.call('KEYS', '*')}")
+        check_equal(client.get('EVAL', script, 0, count), [0, count, count, count])
+        wait_for(lambda: script_lines(cluster, b'begins'), 'the line of the script')
+        lines = script_lines(cluster, b'begins')
+        check(lines <= 2, 'the script began %d times' % lines)
+        check_equal(client.get('DBSIZE'), count)
+
+
 # What the queue of an EXEC has besides scripts. KEY is a prefix that makes its keys new.
 INCREMENTS = with_keys("local n = 0 for i = 1, 9 do n = n + redis.call('INCR', key(i)) end return n")
 QUEUES = {

@@ -51,6 +51,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_HALF_SHOWN] = "half-shown",
         [BREAK_PEERS_NOT_CUT] = "peers-not-cut",
         [BREAK_HALT_UNLOCKED] = "halt-unlocked",
+        [BREAK_HALT_UNCOUNTED] = "halt-uncounted",
         [BREAK_VOTE_UNSAVED] = "vote-unsaved",
         [BREAK_MESSAGE_BEFORE_SAVE] = "message-before-save",
         [BREAK_CACHE_COUNTS] = "cache-counts",

@@ -64,6 +64,7 @@ enum sim_break {
     BREAK_PEERS_NOT_CUT, /* a leader that is replaced keeps its links to other shards */
     /* of scripts that halt (backend/script/halt.h): */
     BREAK_HALT_UNLOCKED, /* while one waits, others change what it has read */
+    BREAK_HALT_UNCOUNTED, /* keys that were made or deleted before one waited do not count after it */
     BREAK_TRANSACTIONS_END,
     /* of copies that agree on a log (tests/controls/consensus.c), in their disks: */
     BREAK_VOTE_UNSAVED = BREAK_TRANSACTIONS_END, /* term and vote are not saved */

@@ -251,12 +251,40 @@ static void send_table(struct sim_teller *teller)
         table);
 }
 
+/* The script halts before and after it uses all keys of the database. */
+static void send_page_script(struct sim_teller *teller, const char *set, const char *then)
+{
+    struct out *out = stream_out(teller->stream);
+    out_printf(out,
+               "%sEVAL \"local r, n, size = {}, ARGV[1] %% #ARGV, redis.call('DBSIZE') "
+               "local function use(from, to) for i = from, to do %s end end use(2, n) %s "
+               "if size ~= redis.call('DBSIZE') then return redis.error_reply('ERR DBSIZE') end "
+               "r[2] = size return r\" 0 %u",
+               prefix(teller), set, then, teller->deal->number);
+    for (unsigned i = 0; i < BANK_PAGES; i++)
+        out_printf(out, " %s", teller->bank->pages[i]);
+    out_printf(out, "\r\n");
+    teller->replies++;
+}
+
+#define GET_PAGE "r[i + 1] = redis.call('GET', ARGV[i])"
+#define SET_PAGE                                                                                   \
+    "size = size + 1 - redis.call('EXISTS', ARGV[i]) redis.call('SET', ARGV[i], ARGV[1])"
+
 static void send_pages(struct sim_teller *teller)
 {
     const struct sim_bank *bank = teller->bank;
     bool is_look = teller->deal->kind == LOOK_PAGES;
     bool flushes = !is_look && sim_random(4);
     bool is_empty = flushes && sim_random(2);
+    if (teller->deal->number % 2) {
+        send_page_script(teller, is_look ? GET_PAGE : SET_PAGE,
+                         is_look ? "r[1] = redis.call('KEYS', '*') use(math.max(n + 1, 2), #ARGV)"
+                         : is_empty ? "redis.call('FLUSHDB') size = 0"
+                         : flushes  ? "redis.call('FLUSHDB') size = 0 use(2, #ARGV)"
+                                    : "use(2, #ARGV)");
+        return;
+    }
     request(teller, "MULTI");
     if (is_look) {
         request(teller, "KEYS *");
@@ -435,7 +463,7 @@ static enum deal_fate fate_of_error(struct sim_teller *teller, struct bytes erro
         return DEAL_REFUSED;
     if (teller->deal->kind == DEAL_RENAME && begins(error, "ERR no such key"))
         return DEAL_REFUSED;
-    if (!bank->may_fail)
+    if (!bank->may_fail || begins(error, "ERR DBSIZE"))
         sim_bank_fail(bank, "an error without a fault: %.*s", (int)error.len, error.data);
     return DEAL_UNKNOWN;
 }

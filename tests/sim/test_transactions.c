@@ -877,7 +877,7 @@ static uint32_t draw_kinds(void)
     const uint32_t single = 1u << DEAL_ENTRY | 1u << DEAL_DEPOSIT | 1u << LOOK_LEDGER |
                             1u << DEAL_MEMBER | 1u << LOOK_RANKS;
     uint32_t kinds = sim_random(2) ? all : (uint32_t)sim_random(all) | looks | 1u << DEAL_EXEC;
-    if (sim_random(4) == 0 || is_about_ranges())
+    if (sim_random(4) == 0 || is_about_ranges() || sim_broken == BREAK_HALT_UNCOUNTED)
         kinds = 1u << DEAL_PAGES | 1u << LOOK_PAGES;
     if (sim_random(6) == 0 || is_about_tables())
         kinds = 1u << DEAL_RANKED | 1u << DEAL_MEMBER | 1u << LOOK_RANKS | 1u << LOOK_SCRIPT;
