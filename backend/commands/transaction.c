@@ -51,8 +51,7 @@ enum { QUEUED_WORK = 50 };
 /* Must the whole EXEC end? */
 static bool must_end(const struct call *call)
 {
-    return budget_ends_call(&call->partition->running.budget) ||
-           (call->aside && call->aside->ended);
+    return budget_ends_call(&call->partition->running.budget);
 }
 
 static void run_queued_command(struct call *call, const struct queued *queued)
@@ -110,10 +109,7 @@ static void end_early(struct call *call, uint32_t messages, uint8_t db)
         session_select(call->session, db);
     if (call->aside)
         attempt_forget_effects(call);
-    if (call->aside && call->aside->ended)
-        call_error_text(call, call->aside->ended);
-    else
-        call_error(call, ERR_OVER);
+    call_error(call, ERR_OVER);
 }
 
 /* The reply so far may exceed reply-limit by the short replies that dispatch_queued allows. */

@@ -210,7 +210,7 @@ static struct need need_about(const struct call *call, const struct borrowed_spa
 }
 
 /* If the database is locked for reading, the shard keeps its slots and keys, and its names and the keys at its places are used. */
-static void open_shard(struct borrowed_space *all, const struct expected *expected)
+static void expect_shard(struct borrowed_space *all, const struct expected *expected)
 {
     if (shard_with_slot(all, expected->slot))
         return;
@@ -232,7 +232,7 @@ static void ask_owners_for_all(struct call *call, struct borrowed_space *all, en
     all->asked = mode;
     all->missing = 0;
     for (const struct expected *expected = expecting.first; expected; expected = expected->next) {
-        open_shard(all, expected);
+        expect_shard(all, expected);
         all->missing++;
         struct need need = need_about(call, all, NEED_ALL, expected->slot);
         need.mode = mode;

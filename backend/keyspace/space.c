@@ -317,16 +317,24 @@ static void add_to_sums(struct space_sums *sums, struct space *space, int64_t ke
     sums->items[i].keys += keys;
 }
 
-void space_attempt_leave(struct space_set *set, struct space_sums *sums)
+/* Adds the changes from this one on. */
+static void sum_changes(const struct space_set *set, size_t from, struct space_sums *sums)
 {
-    sums->count = 0; /* the log has them, since space_count_sums */
-    for (size_t i = 0; i < set->undo.count; i++) {
+    for (size_t i = from; i < set->undo.count; i++) {
         const struct undo *undo = &set->undo.items[i];
         struct space *space = undo->counter ? &undo->counter->holder->space : undo->space;
         CHECK(space); /* no script over shards may swap databases */
         if (undo->keys)
             add_to_sums(sums, space, undo->keys);
     }
+}
+
+void space_attempt_leave(struct space_set *set, struct space_sums *sums, struct space_sums *script)
+{
+    sums->count = 0; /* the log has them, since space_count_sums */
+    sum_changes(set, 0, sums);
+    if (script)
+        sum_changes(set, set->script.from, script);
     space_attempt_end(set, false);
 }
 
@@ -335,6 +343,13 @@ void space_count_sums(struct space_set *set, const struct space_sums *sums)
     set->attempt.has_waited = true;
     for (uint32_t i = 0; i < sums->count; i++)
         space_count_elsewhere(set, sums->items[i].space, sums->items[i].keys);
+}
+
+void space_uncount_sums(struct space_set *set, struct space_sums *sums)
+{
+    for (uint32_t i = 0; i < sums->count; i++)
+        space_count_elsewhere(set, sums->items[i].space, -sums->items[i].keys);
+    sums->count = 0;
 }
 
 void space_script_begin(struct space_set *set)

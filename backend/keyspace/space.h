@@ -139,10 +139,13 @@ struct space_sums {
     } * items;
     uint32_t count;
 };
-/* The attempt leaves its view (overlay_view_leave): its changes are rolled back, and *sums says what they were. */
-void space_attempt_leave(struct space_set *set, struct space_sums *sums);
+/* The attempt leaves its view (overlay_view_leave): its changes are rolled back, and *sums says what they were. Those of its last script are
+ * added to *script; NULL: that does not wait. */
+void space_attempt_leave(struct space_set *set, struct space_sums *sums, struct space_sums *script);
 /* The attempt goes on: what it changed before counts as keys elsewhere (space_count_elsewhere). */
 void space_count_sums(struct space_set *set, const struct space_sums *sums);
+/* They do not count any more. */
+void space_uncount_sums(struct space_set *set, struct space_sums *sums);
 /* Follow overlay_script_begin / overlay_script_end. */
 void space_script_begin(struct space_set *set);
 void space_script_end(struct space_set *set, bool is_good);

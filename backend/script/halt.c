@@ -83,8 +83,12 @@ static void free_halt(struct halt *halt)
 
 void halt_end(struct script_run *run)
 {
-    if (run->call->aside)
-        run->call->aside->halt = NULL;
+    struct attempt_aside *aside = run->call->aside;
+    if (aside) {
+        aside->halt = NULL;
+        aside->script.has_waited = false;
+        aside->script.sums.count = 0;
+    }
     free_halt(run->halt);
 }
 

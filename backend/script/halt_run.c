@@ -14,6 +14,7 @@ void halt_leave(struct script_run *run)
     halt->has_left = true;
     attempt_halt(call, halt->is_again);
     call->aside->halt = halt;
+    call->aside->script.messages = run->messages;
 }
 
 static int take_global(lua_State *lua, const struct script_vm *vm, const char *name)

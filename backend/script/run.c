@@ -136,7 +136,10 @@ static void begin_part(struct script_run *run)
     run->messages = partition->watchers.messages->count;
     if (run->call->borrow)
         run->call->borrow->script = run->call;
-    overlay_script_begin(partition->overlay);
+    if (halt_has_left(run) && run->call->in_exec)
+        overlay_script_go_on(partition->overlay);
+    else
+        overlay_script_begin(partition->overlay);
     space_script_begin(partition->spaces);
     run->vm->scripts->set->running = run;
     partition->running.busy_error = scripts_busy_text(run->vm->scripts->set);
@@ -170,7 +173,7 @@ static void undo_run(struct script_run *run)
     struct call *call = run->call;
     push_messages_roll_back(call->partition->watchers.messages, run->messages);
     if (halt_has_left(run) && call->in_exec)
-        call->aside->ended = run_end_text(run);
+        attempt_forget_script(call);
     else if (halt_has_left(run))
         attempt_forget_effects(call);
     log_event(LOG_WARN, "script_ended", "name=%s ms=%llu wrote=%s reason=\"%s\"", run->name,

@@ -52,9 +52,13 @@ struct attempt_aside {
     struct halt *halt;       /* the script that waits; NULL: EXEC waits between two commands */
     const struct queued *at; /* the command of EXEC that goes on; NULL: none has waited */
     struct out reply;        /* of EXEC, so far */
-    const char *
-        ended; /* a script of EXEC that had waited was ended, for this reason, and so is EXEC; NULL: none */
     struct push_messages messages;
+    struct {
+        uint32_t messages;      /* of the partition, when this part began */
+        uint32_t messages_from; /* of `messages` above, those from here on are the script's */
+        bool has_waited;
+        struct space_sums sums; /* of `sums`, as much is the script's */
+    } script;                   /* of EXEC, that waits */
     struct stats_aside stats;
     struct space_sums sums;
     uint64_t counts[ATTEMPT_COUNTS]; /* what it has added to the metrics */
@@ -117,6 +121,8 @@ void attempt_go_on(struct call *call);
 void attempt_join(const struct attempt *attempt, struct call *call);
 /* The call is ended: drops what it did before its waits. */
 void attempt_forget_effects(struct call *call);
+/* A script of EXEC is ended, and overlay_script_end has rolled back its effects: drops the rest of what it did before its waits. */
+void attempt_forget_script(struct call *call);
 /* NULL is allowed. */
 void attempt_aside_free(struct attempt_aside *aside, const struct partition *partition);
 

@@ -52,16 +52,39 @@ static void leave_random(const struct attempt *attempt, const struct call *call,
     *chance = attempt->chance;
 }
 
+/* Does a script of EXEC wait, which may be ended without the rest? */
+static bool is_script_of_exec(const struct call *call, const struct attempt_aside *aside)
+{
+    return aside->halt && call->command->traits & TRAIT_RUNS_QUEUE;
+}
+
+static void leave_messages(struct push_messages *messages, uint32_t from,
+                           struct attempt_aside *aside, bool has_script)
+{
+    struct push_messages of_script = {.count = 0};
+    if (has_script)
+        push_messages_take(messages, aside->script.messages, &of_script);
+    push_messages_take(messages, from, &aside->messages);
+    if (!aside->script.has_waited)
+        aside->script.messages_from = aside->messages.count;
+    aside->script.has_waited = has_script;
+    push_messages_take(&of_script, 0, &aside->messages);
+    push_messages_clear(&of_script);
+}
+
 void attempt_leave(const struct attempt *attempt, struct call *call, struct attempt_aside *aside)
 {
     struct partition *partition = call->partition;
+    bool has_script = is_script_of_exec(call, aside);
     note_use(call, aside);
     leave_random(attempt, call, aside);
     attempt_take_counts(attempt, partition, aside->counts);
-    push_messages_take(partition->watchers.messages, attempt->messages, &aside->messages);
+    leave_messages(partition->watchers.messages, attempt->messages, aside, has_script);
     command_stats_leave(partition, &aside->stats);
+    if (has_script)
+        overlay_view_keep_script(partition->overlay);
     overlay_view_leave(partition->overlay);
-    space_attempt_leave(partition->spaces, &aside->sums);
+    space_attempt_leave(partition->spaces, &aside->sums, has_script ? &aside->script.sums : NULL);
     aside->generation = space_generation(partition->spaces);
     aside->db = call->session->scope.db;
     if (aside->db != attempt->db)
@@ -123,6 +146,14 @@ void attempt_forget_effects(struct call *call)
     push_messages_roll_back(&call->aside->messages, 0);
 }
 
+void attempt_forget_script(struct call *call)
+{
+    struct attempt_aside *aside = call->aside;
+    push_messages_roll_back(&aside->messages, aside->script.messages_from);
+    space_uncount_sums(call->partition->spaces, &aside->script.sums);
+    space_savepoint(call->partition->spaces); /* the command that fails is rolled back up to here */
+}
+
 void attempt_aside_free(struct attempt_aside *aside, const struct partition *partition)
 {
     if (!aside)
@@ -132,5 +163,6 @@ void attempt_aside_free(struct attempt_aside *aside, const struct partition *par
     out_clear(&aside->reply);
     command_stats_forget(&aside->stats);
     free(aside->sums.items);
+    free(aside->script.sums.items);
     free(aside);
 }

@@ -453,6 +453,8 @@ static void roll_back_ranges(struct overlay *overlay, const struct mark *mark)
         stamps_range(&overlay->stamps, range->cf, range->from, range->to);
     }
     buffer->ranges_count = mark->ranges_count;
+    if (overlay->view && overlay->view->placed_ranges > mark->ranges_count)
+        overlay->view->placed_ranges = mark->ranges_count;
 }
 
 static void roll_back_rows(struct overlay *overlay, const struct mark *mark)

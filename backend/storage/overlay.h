@@ -131,6 +131,8 @@ void overlay_view_begin(struct overlay *overlay, struct view *view);
 void overlay_view_end(struct overlay *overlay);
 /* The attempt waits: reads and effects of others do not see the view, which keeps what was written. */
 void overlay_view_leave(struct overlay *overlay);
+/* Before that, if a script waits which may be rolled back alone: overlay_script_go_on will be called in place of overlay_script_begin. */
+void overlay_view_keep_script(struct overlay *overlay);
 /* The attempt goes on in the view that it has left. */
 void overlay_view_enter(struct overlay *overlay, struct view *view);
 /* Drops what was written into the view since overlay_view_begin. */
@@ -147,6 +149,8 @@ void overlay_each_written(const struct overlay *overlay, const struct overlay_ch
 /* Begins a script: until overlay_script_end its effects can be rolled back as one. Savepoints inside keep the undo
  * log. */
 void overlay_script_begin(struct overlay *overlay);
+/* A script of an EXEC that has left the view goes on. */
+void overlay_script_go_on(struct overlay *overlay);
 /* !is_good: rolls back every effect since overlay_script_begin. A new savepoint is set either way. */
 void overlay_script_end(struct overlay *overlay, bool is_good);
 /* The same for the queue of an EXEC, whose commands may be scripts; the effects are those since the last savepoint. */

@@ -17,23 +17,6 @@
 #include "backend/storage/view.h"
 #include "backend/storage/write_buffer.h"
 
-struct undo {
-    struct row *row;
-    struct bytes value;
-    uint64_t ticket;
-    enum row_state state;
-    bool is_secured;
-};
-
-/* A state to which rollback returns. */
-struct mark {
-    size_t undo_count;
-    size_t ranges_count;
-    size_t effects;
-    uint64_t observed_writes;
-    int64_t written;
-};
-
 /* States of the active buffer, a part of a full buffer apart, oldest first, since the savepoint or the start of the attempt or script: what
  * is rolled back is freed as far as the first of them that is not older. */
 struct release_marks {
@@ -81,13 +64,6 @@ struct fold {
     bool is_begun;
     enum cf cf;
     const struct row *row; /* next row of `cf`; NULL: all are done */
-};
-
-/* Values of rows before their changes, oldest first, since the savepoint or the start of the attempt or script. */
-struct undo_log {
-    struct undo *items;
-    size_t count;
-    size_t cap;
 };
 
 /* While this is on, savepoints keep the undo log, and a rollback may return to its beginning. */

@@ -21,6 +21,7 @@ void view_free(struct view *view)
         return;
     write_buffer_fini(&view->written);
     write_buffer_fini(&view->borrowed);
+    free(view->script.undo.items);
     free(view);
 }
 
@@ -30,6 +31,7 @@ void view_forget_written(struct view *view)
     memset(view->placed, 0, sizeof view->placed);
     view->placed_ranges = 0;
     view->effects = 0;
+    view->script.undo.count = 0;
 }
 
 void view_clear(struct view *view)
@@ -110,6 +112,29 @@ static void note_written(struct view *view)
         else
             view->is_all_lent |= cf_has_collections(range->cf);
     }
+}
+
+static void swap_undo(struct overlay *overlay)
+{
+    struct undo_log other = overlay->view->script.undo;
+    overlay->view->script.undo = overlay->undo;
+    overlay->undo = other;
+}
+
+void overlay_view_keep_script(struct overlay *overlay)
+{
+    CHECK(overlay->view && !overlay->kept.script.is_on);
+    swap_undo(overlay);
+    overlay->view->script.mark = overlay->kept.script.mark;
+}
+
+void overlay_script_go_on(struct overlay *overlay)
+{
+    CHECK(overlay->view && overlay->kept.queue.is_on);
+    overlay->undo.count = 0; /* if the queue fails, the whole view is dropped */
+    swap_undo(overlay);
+    overlay_script_begin(overlay);
+    overlay->kept.script.mark = overlay->view->script.mark;
 }
 
 void overlay_view_leave(struct overlay *overlay)

@@ -24,6 +24,30 @@
 
 struct overlay;
 
+struct undo {
+    struct row *row;
+    struct bytes value;
+    uint64_t ticket;
+    enum row_state state;
+    bool is_secured;
+};
+
+/* A state to which rollback returns. */
+struct mark {
+    size_t undo_count;
+    size_t ranges_count;
+    size_t effects;
+    uint64_t observed_writes;
+    int64_t written;
+};
+
+/* Values of rows before their changes, oldest first, since the savepoint or the start of the attempt or script. */
+struct undo_log {
+    struct undo *items;
+    size_t count;
+    size_t cap;
+};
+
 struct view {
     struct write_buffer written;  /* in this attempt */
     struct write_buffer borrowed; /* rows of other shards; without ranges */
@@ -34,6 +58,10 @@ struct view {
     /* rows and ranges of `written` whose places are in `lent`: the newest, which all older ones are too, and a number */
     const struct row *placed[CF_COUNT];
     size_t placed_ranges;
+    struct {
+        struct undo_log undo;
+        struct mark mark; /* of its beginning */
+    } script;             /* of an EXEC, which waits: so it can be rolled back alone */
 };
 
 struct view *view_new(void);

@@ -430,28 +430,51 @@ def _(run):
             check(reply is None or reply == [300 * int(after)], 'a sum of another moment: %s' % reply)
 
 
-@suite.case('a script that is ended after it has waited ends its EXEC: nothing is done, no message is sent')
+# A script of an EXEC with commands around it, some of which the script undoes or repeats.
+ENDED = NAMES + ("for i = 1, 30 do redis.call('INCR', name(i)) end redis.call('SET', 'own', 'script') redis.call('RPUSH', 'list', 'script') "
+                 "redis.call('DEL', name(1)) for i = 31, 60 do redis.call('SET', name(i), i) end redis.call('PUBLISH', 'news', 'never') "
+                 "redis.call('PUBLISH', 'news', 'at the end') while true do end")
+
+
+def kills(cluster, shard):
+    with cluster.partition(shard) as connection:
+        connection.get('SCREE', 'AUTH', cluster.secret)
+        return connection.get('SCREE', 'SCRIPT', 'KILL') == b'OK'
+
+
+def exec_around(cluster, client, turn):
+    queue(client, ('SELECT', 1), ('SET', 'own', turn), ('RPUSH', 'list', 'before'), ('EVAL', NAMES + "redis.call('SET', name(1), 'x') "
+          "redis.call('SET', name(40), 'y') return redis.call('PUBLISH', 'news', 'before')", 0), ('SET', 'out', turn, 'EX', 1000),
+          ('EVAL', ENDED.replace('INCR', 'APPEND').replace('name(i)) end', "name(i), i) end", 1), 0), ('GET', 'own'), ('LRANGE', 'list', 0, -1), ('DBSIZE',),
+          ('EVAL', NAMES + "local r = {} for i = 1, 60 do r[#r + 1] = redis.call('GET', name(i)) or nil end redis.call('PUBLISH', 'news', 'behind') "
+           "return r", 0), ('SET', 'behind', turn), ('EVAL', INCREMENTS, 0, 'turn %d' % turn), ('DBSIZE',), ('SELECT', 0))
+    client.send('EXEC')
+    wait_for(lambda: any(kills(cluster, shard) for shard in range(len(cluster.backends))), 'a script that is killed')
+    reply = [str(part) if isinstance(part, ReplyError) else part for part in value(client.read())]
+    check('SCREE SCRIPT KILL' in reply[5], 'not ended: %r' % (reply,))
+    return reply
+
+
+@suite.case('a script of an EXEC that is ended after it has waited ends alone, as on one shard: the rest is done')
 def _(run):
-    script = NAMES + "for i = 1, 30 do redis.call('INCR', name(i)) end redis.call('PUBLISH', 'news', 'never') while true do end"
-    with shards(3) as cluster, cluster.connect() as client, cluster.connect() as listener:
-        listener.get('SUBSCRIBE', 'news')
-        client.get('CONFIG', 'SET', 'command-time-limit', '200ms')
-        for turn in range(3):
-            client.get('MULTI')
-            client.get('SELECT', 1)
-            client.get('SET', 'own', turn)
-            client.get('EVAL', script, 0)
-            client.get('SET', 'behind', turn)
-            reply = client.get('EXEC')
-            check(isinstance(reply, ReplyError) and 'command-time-limit' in str(reply), 'not ended: %r' % (reply,))
-            check_equal(client.get('GET', 'own'), None) # in the database 0 again
-            check_equal(client.get('DBSIZE'), 0)
-            client.get('SELECT', 1)
-            check_equal(client.get('DBSIZE'), 0)
-            client.get('SELECT', 0)
-        client.get('CONFIG', 'SET', 'command-time-limit', '1m')
-        check_equal(client.get('PUBLISH', 'news', 'last'), 1)
-        check_equal(value(listener.read()), [b'message', b'news', b'last'])
+    with shards(1) as one, shards(3) as three, one.connect() as near, three.connect() as far:
+        replies = {near: [], far: []}
+        news = {near: [], far: []}
+        for cluster, client in ((one, near), (three, far)):
+            with cluster.connect() as listener:
+                listener.get('SUBSCRIBE', 'news')
+                client.get('CONFIG', 'SET', 'busy-reply-threshold', '200')
+                for turn in range(3):
+                    replies[client].append(exec_around(cluster, client, turn))
+                    client.get('SELECT', 1)
+                    replies[client].append(sorted(client.get('KEYS', '*')))
+                    replies[client].append([client.get('DBSIZE'), client.get('GET', 'behind'), client.get('LRANGE', 'list', 0, -1)])
+                    client.get('SELECT', 0)
+                client.get('PUBLISH', 'news', 'last')
+                while not news[client] or news[client][-1] != b'last':
+                    news[client].append(value(listener.read())[2])
+        check_equal(replies[far], replies[near])
+        check_equal(news[far], news[near])
 
 
 @suite.case('functions wait in the middle of their code as scripts do')
