@@ -68,6 +68,7 @@ QUICK = {
     'bench_curves': '--quick --most-keys 100000 --folder {pages}',
     'bench_flat': '--quick',
     'bench_handshakes': '--rounds 1',
+    'bench_job_queues': '--jobs 200 --repeat 1',
     'bench_json': '--count 5000 --runs 1',
     'bench_long': '--elements 50000',
     'bench_proxy': '--rounds 10 --requests 50000 --repeat 1',

@@ -195,12 +195,14 @@ def _(run):
 MADE = {
     'key and text': ([], "for _, name in ipairs({':lock', ':logs', ':a', ':b', ':c'}) do redis.call('SET', KEYS[1] .. name, 1) end"),
     'stem and text': ([], "for _, name in ipairs({'wait', 'meta', 'active', 'events'}) do redis.call('RPUSH', 'q:' .. name, 1) end"),
-    'arguments': (['first', 'second', 'third', 'fourth'], "for _, word in ipairs(ARGV) do redis.call('INCR', 'of:' .. word .. '.' .. KEYS[1]) end"),
-    'number': ([], "redis.call('SET', 'q:' .. redis.call('INCR', KEYS[1]), 'job')"),
+    'arguments': (['first', 'second'], "redis.call('INCR', ARGV[1] .. ':x') redis.call('INCR', 'of:' .. ARGV[2]) redis.call('INCR', 'z:' .. ARGV[1]) "
+                                       "redis.call('INCR', KEYS[1] .. '.' .. ARGV[2] .. '.y') redis.call('INCR', ARGV[2] .. KEYS[1])"),
+    'number': ([], "for _, name in ipairs({'wait', 'meta', 'events'}) do redis.call('RPUSH', 'q:' .. name, 1) end "
+                   "redis.call('SET', 'q:' .. redis.call('INCR', KEYS[1]), 'job')"),
 }
 
 
-@suite.case('a script that makes names of keys locks all of them at once from its third run on, also in EXEC')
+@suite.case('a script that makes names of keys locks all of them at once from its third run on')
 def _(run):
     with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
         for name, (words, script) in MADE.items():
@@ -211,13 +213,8 @@ def _(run):
             for _ in range(20):
                 client.get(*call)
             waits = attempts(cluster) - before
-            # each for LOCK and for PREPARE, and some once more on a busy machine; one key after the other, 60 and more
-            check(waits <= 50, '%s: %d waits in 20 runs' % (name, waits))
-            check(waits > 0, '%s: no key was on another shard' % name)
-            before = attempts(cluster)
-            client.pipeline([['MULTI']] + [call] * 50 + [['EXEC']])
-            waits = attempts(cluster) - before
-            check(waits <= 10, '%s: %d waits in EXEC' % (name, waits))
+            # each for LOCK and for PREPARE, and on a busy machine some once more; without this 55 to 80
+            check(20 <= waits <= 50, '%s: %d waits in 20 runs' % (name, waits))
 
 
 @suite.case('keys are fetched together also where their names take half of borrow-limit')
