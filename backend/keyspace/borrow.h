@@ -48,6 +48,7 @@ struct borrow {
     /* a script wrote one of the keys that it declares, so all of them are locked for writing */
     bool has_declared;
     bool has_guessed;                /* keys were guessed (script_keys.h) */
+    bool is_without_guesses;         /* they have stopped the transaction before */
     const struct call *script;       /* the script that runs now, or the function; NULL: none */
     struct script_keys *script_keys; /* of the partition */
     struct slice_ahead ahead;
@@ -71,7 +72,7 @@ static inline bool borrow_is_used(const struct borrow *borrow)
 void borrow_begin(struct borrow *borrow);
 /* The words of a script's call, from which it may make names of keys. */
 struct script_words borrow_script_words(const struct bytes *argv, uint32_t argc);
-/* After an attempt that needed nothing more: which guesses were right? */
+/* After an attempt that needed nothing more, or could not go on: which guesses were right? */
 void borrow_judge_guesses(const struct borrow *borrow);
 /* A script got this reply (RESP) to a command, or these arguments: keys that it needs later may have names of the list. */
 void borrow_note_reply(struct borrow *borrow, struct bytes frame);

@@ -8,9 +8,9 @@
  * text, and from a number that is one higher in each run, if it was higher before. So a queue whose scripts make the names of its keys costs one
  * LOCK for each run, and not one for each key.
  *
- * A guess that is wrong costs a lock and a row that are not used. After three wrong guesses in succession a pattern is guessed no more, until
- * a run had to wait for such a key again. A script is known by the hash of its text, SHA-1 or name; two scripts with one place in the table forget each
- * other's patterns.
+ * A guess that is wrong costs a lock and a row that are not used; if it stops the transaction, that begins again without guesses. After three
+ * wrong guesses in succession a pattern is guessed no more, until a run had to wait for such a key again. A script is known by the hash of its
+ * text, SHA-1 or name; two scripts with one place in the table forget each other's patterns.
  */
 #pragma once
 

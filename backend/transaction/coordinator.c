@@ -249,21 +249,6 @@ void coordinated_count(const struct coordinated *transaction, enum metric metric
     metric_add(transaction->coordinator->partition->metrics.process, metric, 1);
 }
 
-/* Fails the transaction, which has changed nothing: releases all locks, and the request will reply the error. The reason is one of
- * transaction_failures (backend_metrics.h). */
-void coordinated_fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(transaction->error, sizeof transaction->error, format, args);
-    va_end(args);
-    release_shards(transaction);
-    coordinated_end_grant(transaction);
-    coordinated_set_state(transaction, COORDINATED_FAILED);
-    coordinated_count(transaction, reason);
-    coordinated_resume(transaction);
-}
-
 /* Releases all locks and forgets what was fetched. */
 void coordinated_forget_attempts(struct coordinated *transaction)
 {
@@ -298,6 +283,34 @@ bool coordinated_begin_later(struct coordinated *transaction)
     transaction->is_deferred = true;
     coordinated_count(transaction, METRIC_BACKEND_ACROSS_RETRIES);
     return true;
+}
+
+/* Keys that were only guessed may be why it cannot go on: a shard is down, or a value is too big. So it begins again without them. */
+static bool goes_without_guesses(struct coordinated *transaction, enum metric reason)
+{
+    struct borrow *borrow = transaction->borrow;
+    if (!borrow || !borrow->has_guessed || reason == METRIC_BACKEND_FAILED_LOG)
+        return false;
+    borrow_judge_guesses(borrow);
+    borrow->is_without_guesses = true;
+    return coordinated_begin_later(transaction);
+}
+
+/* Fails the transaction, which has changed nothing: releases all locks, and the request will reply the error. The reason is one of
+ * transaction_failures (backend_metrics.h). */
+void coordinated_fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
+{
+    va_list args;
+    if (goes_without_guesses(transaction, reason))
+        return;
+    va_start(args, format);
+    (void)vsnprintf(transaction->error, sizeof transaction->error, format, args);
+    va_end(args);
+    release_shards(transaction);
+    coordinated_end_grant(transaction);
+    coordinated_set_state(transaction, COORDINATED_FAILED);
+    coordinated_count(transaction, reason);
+    coordinated_resume(transaction);
 }
 
 /* The shard restarts: the transaction begins again at the next tick. False: the shard is away for too long. */

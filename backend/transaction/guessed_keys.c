@@ -50,6 +50,8 @@ static uint32_t guess_all(struct call *call, bool needs)
     struct guessing guessing = {.call = call, .needs = needs};
     bool has_queue = call->command->traits & TRAIT_RUNS_QUEUE;
     const struct queued *queued = has_queue ? call->session->transaction.first : NULL;
+    if (call->borrow && call->borrow->is_without_guesses)
+        return 0;
     guess_of(&guessing, call->command, call->argv, call->argc);
     for (; queued && !(queued->command->traits & TRAIT_CHANGES_DATABASE); queued = queued->next)
         guess_of(&guessing, queued->command, queued->argv, queued->argc);
