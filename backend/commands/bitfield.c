@@ -21,8 +21,8 @@ struct operation {
     int64_t amount;
 };
 
+/* What the operations need together. They are read again when they run: kept, they would take more memory than the request. */
 struct plan {
-    struct operation *operations;
     uint32_t count;
     bool writes;
     bool grows;   /* the value is too short and grows */
@@ -77,31 +77,34 @@ static bool operation_parse(struct call *call, uint32_t index, struct operation 
     return operation->verb == VERB_GET || call_int64(call, index + 3, &operation->amount);
 }
 
+enum { FIRST_OPERATION = 2 };
+
+/* Reads the operation at *at, and goes behind it; its policy is the one before, unless OVERFLOW stands there. False: there is none, or an
+ * error was replied. */
+static bool next_operation(struct call *call, uint32_t *at, struct operation *operation)
+{
+    for (; *at + 1 < call->argc && bytes_is(call->argv[*at], "overflow"); *at += 2)
+        if (!policy_argument(call, *at + 1, &operation->policy))
+            return false;
+    if (*at >= call->argc || !operation_parse(call, *at, operation))
+        return false;
+    *at += operation->verb == VERB_GET ? 3 : 4;
+    return true;
+}
+
 static bool plan_parse(struct call *call, struct plan *plan)
 {
-    enum field_overflow policy = FIELD_WRAP;
+    struct operation operation = {.policy = FIELD_WRAP};
+    uint32_t at = FIRST_OPERATION;
     *plan = (struct plan){0};
-    plan->operations = arena_alloc(call->arena, call->argc * sizeof *plan->operations);
-    for (uint32_t i = 2; i < call->argc;) {
-        struct operation *operation = &plan->operations[plan->count];
-        if (bytes_is(call->argv[i], "overflow") && i + 1 < call->argc) {
-            if (!policy_argument(call, i + 1, &policy))
-                return false;
-            i += 2;
+    for (; next_operation(call, &at, &operation); plan->count++) {
+        if (operation.verb == VERB_GET)
             continue;
-        }
-        if (!operation_parse(call, i, operation))
-            return false;
-        operation->policy = policy;
-        plan->count++;
-        i += operation->verb == VERB_GET ? 3 : 4;
-        if (operation->verb == VERB_GET)
-            continue;
-        uint64_t end = (operation->offset + operation->type.bits + 7) / 8;
+        uint64_t end = (operation.offset + operation.type.bits + 7) / 8;
         plan->writes = true;
         plan->len = end > plan->len ? end : plan->len;
     }
-    return true;
+    return !call->failed;
 }
 
 enum { OPERATION_WORK = 10 };
@@ -141,14 +144,16 @@ static bool operation_run(struct call *call, struct entry *entry, const struct o
 
 static void plan_run(struct call *call, struct entry *entry, struct plan *plan)
 {
+    struct operation operation = {.policy = FIELD_WRAP};
+    uint32_t at = FIRST_OPERATION;
     plan->grows = plan->len > text_len(entry);
     entry->is_untold = true; /* as in Redis, clients are notified only if an operation succeeds */
     if (!text_grow(call, entry, plan->len))
         return;
     entry->is_untold = false;
     reply_array(&call->reply, plan->count);
-    for (uint32_t i = 0; i < plan->count; i++)
-        if (!operation_run(call, entry, &plan->operations[i], plan))
+    while (next_operation(call, &at, &operation))
+        if (!operation_run(call, entry, &operation, plan))
             return;
     if (plan->changes)
         notify(call, NOTIFY_STRING, "setbit", entry->key);
