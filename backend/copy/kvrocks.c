@@ -280,10 +280,14 @@ static bool next_namespace(struct kvrocks *kvrocks, struct bytes after, struct b
     struct bytes key;
     struct bytes row;
     struct kvrocks_key parts;
-    foreign_rows_seek(kvrocks->keys,
-                      after.len ? encode_prefix_end(&kvrocks->scratch, after) : BYTES(""));
-    if (!foreign_rows_next(kvrocks->keys, &key, &row) || !kvrocks_key_read(key, false, &parts))
+    struct bytes from = after.len ? encode_prefix_end(&kvrocks->scratch, after) : BYTES("");
+    if (after.len && !from.len) /* nothing is behind a prefix of ff only */
         return false;
+    foreign_rows_seek(kvrocks->keys, from);
+    if (!foreign_rows_next(kvrocks->keys, &key, &row))
+        return false;
+    if (!kvrocks_key_read(key, false, &parts))
+        return kvrocks_failed(kvrocks, "a key is too short: the directory is damaged");
     char *copy = arena_alloc(&kvrocks->scratch, parts.prefix.len);
     char *end = copy;
     *prefix = bytes_copy_to(&end, parts.prefix);
@@ -318,6 +322,14 @@ static void set_prefix(struct kvrocks *kvrocks, struct bytes name)
     kvrocks->prefix = (struct bytes){data, (size_t)(end - data)};
 }
 
+static bool has_keys_of(struct kvrocks *kvrocks, struct bytes prefix)
+{
+    struct bytes key;
+    struct bytes row;
+    foreign_rows_seek(kvrocks->keys, prefix);
+    return foreign_rows_next(kvrocks->keys, &key, &row) && take_prefix_off(&key, prefix);
+}
+
 /* Several namespaces are copied one by one, since each needs its own login. */
 static bool choose_space(struct kvrocks *kvrocks, const char *space)
 {
@@ -335,6 +347,9 @@ static bool choose_space(struct kvrocks *kvrocks, const char *space)
         set_prefix(kvrocks, bytes_of(space ? space : default_space));
     else
         set_prefix(kvrocks, (struct bytes){only.data + 1, only.len - 1});
+    if (space && count && !has_keys_of(kvrocks, kvrocks->prefix))
+        return kvrocks_failed(kvrocks, "it has no keys of the namespace %s, but of: %s", space,
+                              names);
     return true;
 }
 

@@ -70,7 +70,7 @@ static bool next_group_row(struct kvrocks_text *text, struct bytes prefix, struc
 static bool read_groups(struct kvrocks_text *text)
 {
     struct kvrocks_stream *stream = text->stream;
-    struct bytes prefix = seek_group(text, KVROCKS_GROUP, BYTES(""));
+    struct bytes prefix = seek_group(text, KVROCKS_GROUP, (struct bytes){NULL, 0});
     struct bytes sub;
     struct bytes row;
     while (next_group_row(text, prefix, &sub, &row)) {
@@ -198,17 +198,30 @@ static bool write_nodes(struct kvrocks_text *text, struct rdb_writer *to, uint64
     return is_left;
 }
 
+static bool note_entry(struct kvrocks_stream *stream, struct stream_id id, struct bytes row)
+{
+    if (!kvrocks_entry_is_good(row))
+        return false;
+    if (stream->entries++ == 0)
+        stream->first = id;
+    stream->last = id;
+    return true;
+}
+
+/* Looks at all rows: only those of groups may stand behind the entries. Before 2.10 Kvrocks wrote other rows of groups, and these stand
+ * before the entries. */
 static bool survey_entries(struct kvrocks_text *text)
 {
-    struct kvrocks_stream *stream = text->stream;
+    bool are_groups = false;
     struct stream_id id;
+    struct bytes sub;
     struct bytes row;
-    for (kvrocks_rows_seek(text, BYTES("")); next_entry(text, &id, &row); stream->entries++) {
-        if (!kvrocks_entry_is_good(row))
+    for (kvrocks_rows_seek(text, BYTES("")); kvrocks_rows_next(text, &sub, &row);) {
+        bool is_entry = stream_id_decode(sub, &id);
+        are_groups |= !is_entry;
+        if (is_entry ? are_groups || !note_entry(text->stream, id, row)
+                     : !kvrocks_is_group_row(sub))
             return false;
-        if (stream->entries == 0)
-            stream->first = id;
-        stream->last = id;
     }
     return true;
 }

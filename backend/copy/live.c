@@ -173,8 +173,12 @@ static bool begin_first(struct live *live)
 {
     struct source_point nothing = {.position = 0};
     struct live_row row;
+    if (spool_is_fenced(&live->spool))
+        return live_fail(live, EXIT_SOURCE, live->spool.rules,
+                         "a cut-over that was killed has left these rules of the source's users, "
+                         "who may still be refused writes: give them back with redis-cli, and "
+                         "remove the file .fence beside it");
     spool_clear(&live->spool);
-    spool_drop_rules(&live->spool);
     if (!is_target_empty(live) || !has_transactions(live) || !start_source(live, &nothing) ||
         !receive_full_copy(live) || !copy_full(live, COPY_CHECK))
         return false;
@@ -225,10 +229,11 @@ static bool begin_live(struct live *live)
     if (!row.exists)
         return begin_first(live);
     if (strcmp(row.selection, live->batch.selector.name) != 0)
-        return live_fail(live, EXIT_ARGUMENTS, live->options->to.address,
-                         "this session was begun with other --db, --match, --skip, --strip, --add, "
-                         "--functions or another database in --to: give the same, or begin another "
-                         "--session");
+        return live_fail(
+            live, EXIT_ARGUMENTS, live->options->to.address,
+            "this session was begun with other --db, --match, --skip, --strip, --add, "
+            "--functions, another database in --to or, beside filters of keys, another "
+            "--existing: give the same, or begin another --session");
     return row.is_load ? begin_load_again(live, &row) : begin_follow(live);
 }
 

@@ -274,7 +274,7 @@ static void recover_link(struct applying *applying)
     live->link.has_failed = false;
     if (live->is_stopped || !live_enter(live, &row) || is_superseded(live, &row))
         return;
-    if (applying->is_row_old)
+    if (applying->is_row_old && row.refused < live->row.refused) /* else it was written at last */
         row.refused = live->row.refused;
     if (!live_take_over(live, &row, &taken))
         return;

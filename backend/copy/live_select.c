@@ -84,6 +84,8 @@ static struct selected without_others(const struct choosing *choosing, const boo
     struct bytes *words = choosing->words;
     uint32_t words_of_key = keys->refs[1].index - keys->refs[0].index;
     uint32_t count = 1;
+    if (keys->refs[keys->count - 1].index + words_of_key > choosing->count)
+        return refused("its last key has no value");
     for (uint32_t i = 0; i < keys->count; i++) {
         if (!is_copied[i])
             continue;
@@ -251,12 +253,11 @@ static struct selected select_copy(const struct choosing *choosing)
     return made_of(choosing, words, choosing->count);
 }
 
-/* Libraries belong to no database. */
+/* Libraries belong to no database, and the target may have fewer than the source. */
 static struct selected select_function(const struct choosing *choosing)
 {
-    return choosing->selector->options->has_functions
-               ? (struct selected){.as = SELECTED_WHOLE, .db = choosing->from}
-               : nothing();
+    return choosing->selector->options->has_functions ? (struct selected){.as = SELECTED_WHOLE}
+                                                      : nothing();
 }
 
 static struct selected select_script(const struct choosing *choosing)
@@ -372,6 +373,8 @@ static void name_selection(struct selector *selector)
     out_printf(&out, "/%lld %d", (long long)options->to.db, options->has_functions);
     write_globs(&out, '+', &options->match);
     write_globs(&out, '-', &options->skip);
+    if (selector->chooses_keys && options->has_existing && options->existing == EXISTING_REPLACE)
+        out_printf(&out, "!"); /* then a flush would delete keys that were not copied */
     out_printf(&out, "<%zu:%.*s>%.*s", options->strip.len, (int)options->strip.len,
                options->strip.data, (int)options->add.len, options->add.data);
     struct bytes text = out_take(&out);

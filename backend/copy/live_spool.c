@@ -175,6 +175,15 @@ bool spool_has_rdb(const struct spool *spool)
 
 /* ---- rules ---- */
 
+/* Makes new names durable. */
+static bool sync_spool_folder(const struct spool *spool)
+{
+    int folder = open(spool->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool is_synced = folder >= 0 && fsync(folder) == 0;
+    close_file(&folder);
+    return is_synced;
+}
+
 /* Writes the file anew, so that a crash leaves the one before or this one. */
 static bool replace_in_spool(struct spool *spool, const char *end, struct bytes text)
 {
@@ -186,7 +195,7 @@ static bool replace_in_spool(struct spool *spool, const char *end, struct bytes 
     spool_path(spool, part_end, part);
     int file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool is_written = file >= 0 && write_to_spool(spool, file, text) && fsync(file) == 0 &&
-                      rename(part, path) == 0;
+                      rename(part, path) == 0 && sync_spool_folder(spool);
     if (!is_written)
         (void)spool_failed(spool, path);
     close_file(&file);
@@ -199,11 +208,16 @@ bool spool_keep_rules(struct spool *spool, const char *text)
            replace_in_spool(spool, "fence", BYTES(""));
 }
 
-char *spool_rules(const struct spool *spool)
+bool spool_is_fenced(const struct spool *spool)
 {
     char fence[SPOOL_PATH_MAX];
     spool_path(spool, "fence", fence);
-    int file = access(fence, F_OK) == 0 ? open(spool->rules, O_RDONLY | O_CLOEXEC) : -1;
+    return access(fence, F_OK) == 0;
+}
+
+char *spool_rules(const struct spool *spool)
+{
+    int file = spool_is_fenced(spool) ? open(spool->rules, O_RDONLY | O_CLOEXEC) : -1;
     struct stat stat_of;
     char *text = NULL;
     if (file >= 0 && fstat(file, &stat_of) == 0 && stat_of.st_size > 0) {

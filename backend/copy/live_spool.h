@@ -53,6 +53,8 @@ void spool_clear(struct spool *spool);
 bool spool_keep_rules(struct spool *spool, const char *text);
 char *spool_rules(const struct spool *spool);
 void spool_end_rules(const struct spool *spool);
+/* Has a cut-over with this spool not ended? */
+bool spool_is_fenced(const struct spool *spool);
 void spool_drop_rules(const struct spool *spool);
 /* Writes segments from this position on; those that begin before it stay. */
 void spool_begin(struct spool *spool, uint64_t position);

@@ -134,7 +134,7 @@ bool kvrocks_value_read(struct bytes row, struct kvrocks_value *value)
     bool is_new = flags & FLAG_NEW;
     *value = (struct kvrocks_value){.type = (enum kvrocks_type)(flags & TYPE_MASK)};
     value->expire_ms = is_new ? take_u64(&front) : UINT64_C(1000) * take_u32(&front);
-    if (!is_known_form(flags))
+    if (!is_known_form(flags) || value->expire_ms > INT64_MAX)
         return false;
     if (has_no_rows(value->type))
         return read_inline(&front, value);
@@ -227,7 +227,7 @@ struct bytes kvrocks_group_prefix(struct arena *arena, enum kvrocks_group_row ki
     char *end = data + GROUP_MARK_BYTES;
     memcpy(data, group_mark, GROUP_MARK_BYTES);
     *end++ = (char)kind;
-    if (name.len) {
+    if (name.data) {
         put_be64(end, name.len);
         end += 8;
         (void)bytes_copy_to(&end, name);

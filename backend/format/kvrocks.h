@@ -87,7 +87,7 @@ bool kvrocks_score_read(struct bytes value, double *score);
 /* Is this the row of a stream's entry, as in stream_entry.h, with pairs of fields and values? */
 bool kvrocks_entry_is_good(struct bytes row);
 
-/* Sub keys of a stream's groups begin with these bytes. `name` empty: of all groups. */
+/* Sub keys of a stream's groups begin with these bytes. `name` without data: of all groups; a group may have an empty name. */
 enum kvrocks_group_row { KVROCKS_GROUP = 1, KVROCKS_CONSUMER = 2, KVROCKS_PENDING = 3 };
 bool kvrocks_is_group_row(struct bytes sub);
 struct bytes kvrocks_group_prefix(struct arena *arena, enum kvrocks_group_row kind,

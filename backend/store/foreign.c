@@ -120,6 +120,9 @@ struct foreign *foreign_open(const char *path, const char *const *families, unsi
     foreign->options = rocksdb_options_create();
     rocksdb_options_set_max_open_files(foreign->options, 512);
     rocksdb_options_set_skip_stats_update_on_db_open(foreign->options, 1);
+    /* By default RocksDB stops at a damaged record of its log without a word, and all rows behind it would be missing. */
+    rocksdb_options_set_wal_recovery_mode(foreign->options,
+                                          rocksdb_tolerate_corrupted_tail_records_recovery);
     foreign->read_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_verify_checksums(foreign->read_options, 1);
     if (open_foreign_directory(foreign, path, count, error))

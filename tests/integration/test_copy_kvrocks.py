@@ -139,6 +139,8 @@ def _(run):
         b'part': 'a bitmap of Kvrocks of an unknown form', b'registers': 'a HyperLogLog of Kvrocks of an unknown form', b'bytes': 'JSON of Kvrocks with',
         b'number': 'JSON of Kvrocks with', b'number in cbor': 'JSON of Kvrocks with', b'group': 'a stream of Kvrocks of an unknown form',
         b'entry': 'a stream of Kvrocks of an unknown form',
+        b'no rows at all': 'a set of Kvrocks of an unknown form', b'hole': 'a list of Kvrocks of an unknown form',
+        b'old group': 'a stream of Kvrocks of an unknown form',
     }
     with place() as folder, Cluster(backends=1, partitions=2) as cluster:
         directory = Directory(folder)
@@ -161,6 +163,11 @@ def _(run):
         for key, sub, value in ((b'group', kvrocks_rows.GROUP_MARK + b'\1' + kvrocks_rows.text(b'g'), bytes(47)), (b'entry', kvrocks_rows.stream_id(9, 9), b'\1a')):
             directory.stream(key, ENTRIES)
             directory.row('stream', key, sub, value)
+        directory.metadata(b'no rows at all', kvrocks_rows.SET, 2)
+        directory.list(b'hole', [b'a', b'b', b'c'])
+        del directory.families['default'][directory.prefix(b'hole') + kvrocks_rows.u32(4) + b'hole' + kvrocks_rows.u64(directory.version) + kvrocks_rows.u64(kvrocks_rows.MIDDLE + 1)]
+        directory.stream(b'old group', ENTRIES, groups_count=1)
+        directory.row('stream', b'old group', kvrocks_rows.text(b'g') + b'METADATA', bytes(48))  # before Kvrocks 2.10
         directory.write()
         done = copy('check', '--from', kvrocks(folder), cluster=cluster)
         check_equal((done.returncode, '%d refused' % len(refused) in done.stdout), (1, True), done.stdout)
@@ -193,6 +200,8 @@ def _(run):
                 target.call('AUTH', *([] if name == '__namespace' else [name]), token)
                 check_equal(plain(target.call('GET', 'k')), b'of ' + name.encode())
         check_equal(copy('--from', 'rdb:x', '--namespace', 'shop', '--to', 'null:').returncode, 2)
+        done = copy('check', '--from', kvrocks(folder), '--namespace', 'shpo', '--to', 'null:')
+        check_equal((done.returncode, 'no keys of the namespace shpo' in done.stderr), (3, True), done.stderr)
 
 
 @suite.case('stored counts that are wrong are not believed: rows are counted')
@@ -246,9 +255,9 @@ def _(run):
         check_equal((done.returncode, '"sparse": its value differs' in done.stderr, '"zeros": its value differs' in done.stderr), (1, True, True), done.stderr)
 
 
-def damage_file(folder):
-    """Changes a byte of a table that RocksDB reads."""
-    path = max((os.path.join(folder, name) for name in os.listdir(folder) if name.endswith('.sst')), key=os.path.getsize)
+def damage_file(folder, end):
+    """Changes a byte of the biggest file with this end of its name, which RocksDB reads."""
+    path = max((os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(end)), key=os.path.getsize)
     with open(path, 'r+b') as file:
         file.seek(100)
         byte = file.read(1)
@@ -269,7 +278,7 @@ def _(run):
             done = copy('check', '--from', kvrocks(folder), '--to', 'null:')
             check_equal((done.returncode, 'a program uses this directory' in done.stderr), (3, True), done.stderr)
         check_equal(copy('check', '--from', kvrocks(folder), '--to', 'null:').returncode, 0)
-        damage_file(folder)
+        damage_file(folder, '.sst')
         done = copy('--from', kvrocks(folder), cluster=cluster)
         check_equal((done.returncode, 'Corruption' in done.stderr), (3, True), done.stderr)
         with cluster.connect() as target:
@@ -278,6 +287,18 @@ def _(run):
         data = os.path.join(cluster.backends[0].data, 'partition-0')
         done = copy('check', '--from', kvrocks(data), '--to', 'null:')
         check_equal((done.returncode, 'is no directory of Kvrocks' in done.stderr), (3, True), done.stderr)
+
+
+@suite.case('a damaged record in the log of a directory is no end of the log: rows behind it are not left out without a word')
+def _(run):
+    with place() as folder:
+        directory = Directory(folder)
+        directory.stream(b'stream', ENTRIES)  # the rows of the last family are in the log
+        directory.write()
+        check_equal(copy('check', '--from', kvrocks(folder), '--to', 'null:').returncode, 0)
+        damage_file(folder, '.log')
+        done = copy('check', '--from', kvrocks(folder), '--to', 'null:')
+        check_equal((done.returncode, 'Corruption' in done.stderr), (3, True), done.stderr + done.stdout)
 
 
 @suite.case('the commands at the start of docs/from-kvrocks.md do what the page says')

@@ -122,6 +122,8 @@ START_TEST(keys_that_are_not_copied_are_left_out)
     expect(&options, 0, "UNLINK cart:1 other", "0 UNLINK cart:1");
     expect(&options, 0, "MSET other 1 cart:1 2 other:2 3 cart:2 4", "0 MSET cart:1 2 cart:2 4");
     expect(&options, 0, "MSETNX cart:1 2 other 1", "0 MSETNX cart:1 2");
+    expect(&options, 0, "MSET other 1 cart:1", "!");
+    expect(&options, 0, "MSETNX other 1 cart:1", "!");
     expect(&options, 0, "SUNIONSTORE other cart:1", "nothing");
     expect(&options, 0, "COPY cart:1 other", "nothing");
     expect(&options, 0, "PFMERGE other cart:1", "nothing");
@@ -211,7 +213,7 @@ END_TEST
 START_TEST(functions_come_unless_they_are_left_out)
 {
     struct copy_options options = two_dbs();
-    expect(&options, 1, "FUNCTION DELETE lib", "1 FUNCTION DELETE lib");
+    expect(&options, 1, "FUNCTION DELETE lib", "0 FUNCTION DELETE lib");
     options.has_functions = false;
     expect(&options, 0, "FUNCTION DELETE lib", "nothing");
 }
@@ -219,9 +221,11 @@ END_TEST
 
 START_TEST(selections_have_names)
 {
-    struct copy_options options[] = {everything, carts(), renamed(), two_dbs(), two_dbs()};
+    struct copy_options options[] = {everything, carts(), renamed(), two_dbs(), two_dbs(), carts()};
     struct selector selectors[COUNT_OF(options)];
     options[4].dbs.to[1] = 6;
+    options[5].existing = EXISTING_REPLACE; /* it forbids flushes, so it may not be forgotten */
+    options[5].has_existing = true;
     for (unsigned i = 0; i < COUNT_OF(options); i++)
         selector_init(&selectors[i], &options[i]);
     ck_assert_str_eq(selectors[0].name, "");
