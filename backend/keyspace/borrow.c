@@ -253,7 +253,7 @@ static void learn_key(struct call *call, const struct entry *entry, enum lock_mo
     const struct call *script = call->borrow->script;
     if (!script)
         return;
-    struct script_words words = borrow_script_words(script->argv, script->argc);
+    struct script_words words = borrow_script_words(script->space, script->argv, script->argc);
     script_keys_learn(call->borrow->script_keys, &words, entry->key, mode == LOCK_WRITE);
 }
 
@@ -315,10 +315,13 @@ void borrow_guess(struct call *call, const struct entry *entry, bool writes, uin
     borrow_need(call, &need);
 }
 
-struct script_words borrow_script_words(const struct bytes *argv, uint32_t argc)
+struct script_words borrow_script_words(const struct space *space, const struct bytes *argv,
+                                        uint32_t argc)
 {
-    return (struct script_words){
-        .script = argv[1], .words = argv + 3, .count = argc > 3 ? argc - 3 : 0};
+    return (struct script_words){.space = space->name,
+                                 .script = argv[1],
+                                 .words = argv + 3,
+                                 .count = argc > 3 ? argc - 3 : 0};
 }
 
 void borrow_judge_guesses(const struct borrow *borrow)

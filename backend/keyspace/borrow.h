@@ -71,7 +71,8 @@ static inline bool borrow_is_used(const struct borrow *borrow)
 /* An attempt begins. */
 void borrow_begin(struct borrow *borrow);
 /* The words of a script's call, from which it may make names of keys. */
-struct script_words borrow_script_words(const struct bytes *argv, uint32_t argc);
+struct script_words borrow_script_words(const struct space *space, const struct bytes *argv,
+                                        uint32_t argc);
 /* After an attempt that needed nothing more, or could not go on: which guesses were right? */
 void borrow_judge_guesses(const struct borrow *borrow);
 /* A script got this reply (RESP) to a command, or these arguments: keys that it needs later may have names of the list. */

@@ -71,7 +71,7 @@ void script_keys_free(struct script_keys *keys)
 
 static struct bytes stem_of(const struct script_words *call)
 {
-    struct bytes first = call->count ? call->words[0] : BYTES("");
+    struct bytes first = call->count && call->words[0].len <= KEY_MAX ? call->words[0] : BYTES("");
     while (first.len && first.data[first.len - 1] != ':')
         first.len--;
     return first;
@@ -192,20 +192,26 @@ static bool are_alike(const struct pattern *a, const struct pattern *b)
            memcmp(a->text, b->text, a->text_len) == 0;
 }
 
-static struct known_script *find_known_script(const struct script_keys *keys, struct bytes script)
+static uint64_t hash_of_script(const struct script_words *call)
 {
-    uint64_t hash = hash_bytes(script);
+    return hash_bytes(call->script) + 31 * hash_bytes(call->space);
+}
+
+static struct known_script *find_known_script(const struct script_keys *keys,
+                                              const struct script_words *call)
+{
+    uint64_t hash = hash_of_script(call);
     struct known_script *known = keys->scripts[hash % SCRIPTS_MAX];
     return known && known->hash == hash ? known : NULL;
 }
 
 /* Another script that has the place is forgotten. */
-static struct known_script *script_of(struct script_keys *keys, struct bytes script)
+static struct known_script *script_of(struct script_keys *keys, const struct script_words *call)
 {
-    struct known_script *known = find_known_script(keys, script);
+    struct known_script *known = find_known_script(keys, call);
     if (known)
         return known;
-    uint64_t hash = hash_bytes(script);
+    uint64_t hash = hash_of_script(call);
     free(keys->scripts[hash % SCRIPTS_MAX]);
     known = calloc(1, sizeof *known);
     CHECK(known);
@@ -248,7 +254,7 @@ void script_keys_learn(struct script_keys *keys, const struct script_words *call
     struct pattern learned;
     if (key.len > KEY_MAX || !take_apart(call, key, &learned))
         return;
-    struct pattern *pattern = pattern_place(script_of(keys, call->script), &learned);
+    struct pattern *pattern = pattern_place(script_of(keys, call), &learned);
     learned.writes = writes || (pattern->count && pattern->writes);
     learned.ascends = pattern->count && pattern->number != learned.number;
     learned.unused = unused_after(pattern, &learned);
@@ -293,7 +299,7 @@ void script_keys_guess(struct script_keys *keys, const struct script_words *call
                        script_keys_fn *on_key, void *owner)
 {
     char text[KEY_MAX];
-    struct known_script *known = find_known_script(keys, call->script);
+    struct known_script *known = find_known_script(keys, call);
     for (uint32_t i = 0; known && i < PATTERNS_MAX; i++) {
         struct pattern *pattern = &known->patterns[i];
         if (pattern->unused == UNUSED_MAX)

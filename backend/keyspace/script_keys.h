@@ -23,6 +23,7 @@ struct script_keys; /* of a partition */
 
 /* A call of a script: EVAL, EVALSHA, FCALL. */
 struct script_words {
+    struct bytes space;  /* storage namespace: nothing is learned from another one */
     struct bytes script; /* text, SHA-1, or name of the function */
     const struct bytes *words;
     uint32_t count;

@@ -293,7 +293,10 @@ static bool goes_without_guesses(struct coordinated *transaction, enum metric re
         return false;
     borrow_judge_guesses(borrow);
     borrow->is_without_guesses = true;
-    return coordinated_begin_later(transaction);
+    if (!coordinated_begin_later(transaction))
+        return false;
+    borrow->tally.is_over = false; /* what was borrowed is freed */
+    return true;
 }
 
 /* Fails the transaction, which has changed nothing: releases all locks, and the request will reply the error. The reason is one of

@@ -39,7 +39,7 @@ static void guess_of(struct guessing *guessing, const struct command *command,
 {
     if (!(command->flags & CMD_SCRIPT) || argc < 3)
         return;
-    struct script_words words = borrow_script_words(argv, argc);
+    struct script_words words = borrow_script_words(guessing->call->space, argv, argc);
     script_keys_guess(guessing->call->partition->shards.coordinator->script_keys, &words,
                       guessing->needs, on_guess, guessing);
 }
@@ -53,7 +53,9 @@ static uint32_t guess_all(struct call *call, bool needs)
     if (call->borrow && call->borrow->is_without_guesses)
         return 0;
     guess_of(&guessing, call->command, call->argv, call->argc);
-    for (; queued && !(queued->command->traits & TRAIT_CHANGES_DATABASE); queued = queued->next)
+    uint32_t enough = needs ? GUESSES_MAX : 1;
+    for (; queued && guessing.found < enough && !(queued->command->traits & TRAIT_CHANGES_DATABASE);
+         queued = queued->next)
         guess_of(&guessing, queued->command, queued->argv, queued->argc);
     return guessing.found;
 }

@@ -493,7 +493,8 @@ def _(run):
         cluster.backends[2].pause()
         clients = [log_in('many') for _ in range(6)] + [log_in('few')]
         for i, client in enumerate(clients):
-            client.send('SCREE', 'ACROSS', 'EVAL', script, 2, cluster.key_on(1, 'to%d:' % i), source, far)
+            # scripts of their own, for which `far` is not guessed: they would wait for it with few bytes
+            client.send('SCREE', 'ACROSS', 'EVAL', '%s -- %d' % (script, i), 2, cluster.key_on(1, 'to%d:' % i), source, far)
             wait_for(lambda i=i: count_queued() == i and admin_figure('borrowed_bytes') > 1000000, 'it to wait')
         cluster.backends[2].resume()
         times = [value(client.read()) for client in clients]

@@ -3,6 +3,7 @@
 before them, and their replies, order and permissions are those of any request.
 """
 
+import itertools
 import re
 
 from support.cluster import Cluster
@@ -128,7 +129,7 @@ def _(run):
 @suite.case('EXEC of very many commands that the proxy answers runs them in turns: other clients of the worker are served before')
 def _(run):
     with cluster_of() as cluster, connect(cluster) as asker, connect(cluster) as other:
-        look = ('CLIENT', 'LIST', 'ID', other.get('CLIENT', 'ID'))
+        look, names = ('CLIENT', 'LIST', 'ID', other.get('CLIENT', 'ID')), itertools.count(1)
         for first in (('PING',), ('GET', 'k')):  # without a shard, and with one
             count = [10_000]
 
@@ -136,8 +137,8 @@ def _(run):
                 count[0] = min(2 * count[0], 300_000)  # more where the test itself gets little of the machine
                 asker.pipeline([('MULTI',), first, look, *[('CLIENT', 'ID')] * count[0], look])
                 asker.sock.sendall(frame(['EXEC']))
-                for i in range(30):
-                    check_equal(other.get('CLIENT', 'SETNAME', i), b'OK')
+                for _ in range(30):
+                    check_equal(other.get('CLIENT', 'SETNAME', next(names)), b'OK')
                 replies = value(asker.read())
                 check_equal(len(replies), count[0] + 3)
                 before, after = (int(re.search(rb' name=(\d*)', reply)[1] or 0) for reply in (replies[1], replies[-1]))

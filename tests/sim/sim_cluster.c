@@ -376,7 +376,7 @@ static void tend_stopping(struct sim_backend *backend)
         struct partition *partition = backend->seats[i].partition;
         struct store *store = storage_store(partition->storage);
         store_mem_fail_read(store, 0);
-        if (store_state(store) == STORE_CLOSED)
+        if (backend->cluster->plan.has_leaders && store_state(store) == STORE_CLOSED)
             continue; /* a copy that could not open it again, after it had failed */
         if (!sim_audit_rows(partition->overlay, error, sizeof(error)))
             note_wrong(backend->cluster, "%s partition %u ends with %s", backend->name, i, error);

@@ -72,6 +72,18 @@ START_TEST(names_are_made_of_words_stem_and_text)
 }
 END_TEST
 
+START_TEST(nothing_is_learned_from_another_namespace)
+{
+    struct script_keys *keys = script_keys_new();
+    struct script_words theirs = *CALL("a:b");
+    theirs.space = bytes_of("other");
+    learn(keys, &theirs, "secret");
+    check_guesses(keys, CALL("a:b"), "");
+    check_guesses(keys, &theirs, "secret");
+    script_keys_free(keys);
+}
+END_TEST
+
 START_TEST(a_key_that_was_written_once_is_written)
 {
     struct script_keys *keys = script_keys_new();
@@ -198,6 +210,7 @@ int main(void)
     Suite *suite = suite_create("script_keys");
     TCase *tests = tcase_create("keys");
     tcase_add_test(tests, names_are_made_of_words_stem_and_text);
+    tcase_add_test(tests, nothing_is_learned_from_another_namespace);
     tcase_add_test(tests, a_key_that_was_written_once_is_written);
     tcase_add_test(tests, short_words_count_only_as_whole_fields);
     tcase_add_test(tests, numbers_that_ascend_are_counted);
