@@ -507,8 +507,12 @@ def _(run):
         shutil.copytree(backend.data, backend.data + '.old')
         backend.start()
         with cluster.connect() as client:
-            wait_for(lambda: client.get('SET', 'b', 1) == b'OK', 'a write')
             token = changes(client, '$')[0]
+            wait_for(lambda: client.get('SET', 'b', 1) == b'OK', 'a write')
+            events = []
+            while not events:  # `$` right after the write may still be before it
+                events, token = read_all(client, token)
+            check_equal(events[-1][2], b'b')
         for another in (False, True):  # as long as before, and longer
             backend.stop()
             shutil.rmtree(backend.data)
