@@ -7,7 +7,7 @@ import shutil
 from support import damage
 from support.cluster import metric, with_option
 from support.copies import UNHURRIED, Copies, Voters
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Failure, Suite, check, check_equal, wait_for
 from support.resp import Closed, ReplyError
 from test_voters import Writers
 
@@ -39,16 +39,24 @@ def lines_of(copies):
 
 
 def compare(copies, *slots):
-    """Has all copies compared; the verdicts as of one record, by the copies' indexes."""
+    """Has all copies compared; the verdicts as of one record, by the copies' indexes. A copy that still gets its files when the comparison begins takes
+    no part in it, so it is ordered again."""
     before = max((int(line.get('rows_at', '0')) for line in lines_of(copies).values()), default=0)
-    with copies.copy(copies.order[0]) as connection:
-        wait_for(lambda: not isinstance(connection.get('SCREE', 'REPLICAS', 'HASH', *slots), ReplyError), 'a comparison to begin', pause=0.05)
+
+    def begins():
+        with contextlib.suppress(OSError, Closed), copies.copy(copies.order[0]) as connection:
+            return not isinstance(connection.get('SCREE', 'REPLICAS', 'HASH', *slots), ReplyError)
+        return False
 
     def done():
         lines = lines_of(copies)
         at = {int(line.get('rows_at', '0')) for line in lines.values()}
         return {index: line['rows'] for index, line in lines.items()} if len(lines) == len(copies.backends) and len(at) == 1 and at.pop() > before else None
-    return wait_for(done, 'the copies to be compared', pause=0.05)
+    for _ in range(10):
+        wait_for(begins, 'a comparison to begin', pause=0.05)
+        with contextlib.suppress(Failure):
+            return wait_for(done, 'the copies to be compared', 10, pause=0.05)
+    raise Failure('the copies were not compared: %s' % lines_of(copies))
 
 
 def different(copies):
