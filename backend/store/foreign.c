@@ -103,6 +103,8 @@ static bool open_foreign_directory(struct foreign *foreign, const char *path, un
     if (!reason) {
         choose_families(foreign, count, found, found_count);
         (void)open_families(foreign, path, &reason);
+    } else {
+        rocksdb_list_column_families_destroy(found, found_count);
     }
     if (reason)
         foreign_failed(error, path, reason);
