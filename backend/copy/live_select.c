@@ -256,8 +256,8 @@ static struct selected select_copy(const struct choosing *choosing)
 /* Libraries belong to no database, and the target may have fewer than the source. */
 static struct selected select_function(const struct choosing *choosing)
 {
-    return choosing->selector->options->has_functions ? (struct selected){.as = SELECTED_WHOLE}
-                                                      : nothing();
+    struct selected anywhere = {.as = SELECTED_WHOLE};
+    return choosing->selector->options->has_functions ? anywhere : nothing();
 }
 
 static struct selected select_script(const struct choosing *choosing)
