@@ -7,18 +7,6 @@
 
 static const struct bytes NOTHING = {"", 0};
 
-static void write_stream_id(struct rdb_writer *writer, struct stream_id id)
-{
-    rdb_write_length(writer, id.ms);
-    rdb_write_length(writer, id.seq);
-}
-
-static void write_raw_id(struct rdb_writer *writer, struct stream_id id)
-{
-    char raw[STREAM_ID_BYTES];
-    rdb_write_raw(writer, stream_id_encode(raw, id));
-}
-
 /* ---- writing entries ---- */
 
 static bool save_entries(struct call *call, struct entry *entry, struct rdb_writer *writer)
@@ -55,7 +43,7 @@ static bool save_pending(struct call *call, struct entry *entry, const struct st
     rdb_write_length(writer, group->pending);
     sub_iter_init(call, entry, CF_DATA, pending_row_key(call, group->name, STREAM_ID_MIN), &it);
     while (sub_iter_next(&it) && pending_row_read(&it, group->name, &id, &pending)) {
-        write_raw_id(writer, id);
+        rdb_write_raw_id(writer, id);
         rdb_write_ms(writer, pending.delivered_ms);
         rdb_write_length(writer, pending.deliveries);
     }
@@ -73,7 +61,7 @@ static bool save_given(struct call *call, struct entry *entry, struct bytes grou
     sub_iter_init(call, entry, CF_DATA, given_row_key(call, group, consumer->name, STREAM_ID_MIN),
                   &it);
     while (sub_iter_next(&it) && given_row_read(&it, group, consumer->name, &id))
-        write_raw_id(writer, id);
+        rdb_write_raw_id(writer, id);
     return sub_iter_fini(&it);
 }
 
@@ -85,7 +73,7 @@ static bool save_group(struct call *call, struct entry *entry, const struct stre
     if (!consumers)
         return false;
     rdb_write_string(writer, group->name);
-    write_stream_id(writer, group->last);
+    rdb_write_stream_id(writer, group->last);
     rdb_write_length(writer, (uint64_t)group->entries_read);
     if (!save_pending(call, entry, group, writer))
         return false;
@@ -104,9 +92,9 @@ bool rdb_save_stream(struct call *call, struct entry *entry, struct rdb_writer *
     if (!save_entries(call, entry, writer))
         return false;
     rdb_write_length(writer, meta->size);
-    write_stream_id(writer, meta->stream_last_generated);
-    write_stream_id(writer, meta->stream_recorded_first);
-    write_stream_id(writer, meta->stream_max_deleted);
+    rdb_write_stream_id(writer, meta->stream_last_generated);
+    rdb_write_stream_id(writer, meta->stream_recorded_first);
+    rdb_write_stream_id(writer, meta->stream_max_deleted);
     rdb_write_length(writer, meta->stream_entries_added);
     const struct stream_group *groups = groups_read(call, entry, &count);
     if (!groups)

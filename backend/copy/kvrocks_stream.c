@@ -243,23 +243,11 @@ enum kvrocks_found kvrocks_stream_begin(struct kvrocks_text *text)
 
 /* ---- the tail ---- */
 
-static void put_id(struct rdb_writer *to, struct stream_id id)
-{
-    rdb_write_length(to, id.ms);
-    rdb_write_length(to, id.seq);
-}
-
-static void put_raw_id(struct rdb_writer *to, struct stream_id id)
-{
-    char raw[STREAM_ID_BYTES];
-    rdb_write_raw(to, stream_id_encode(raw, id));
-}
-
 static void put_pending(struct rdb_writer *to, const struct group *group)
 {
     rdb_write_length(to, group->given_count);
     for (size_t i = 0; i < group->given_count; i++) {
-        put_raw_id(to, group->given[i].pending.id);
+        rdb_write_raw_id(to, group->given[i].pending.id);
         rdb_write_ms(to, group->given[i].pending.delivered_ms);
         rdb_write_length(to, group->given[i].pending.deliveries);
     }
@@ -291,14 +279,14 @@ static void put_consumers(struct rdb_writer *to, const struct group *group)
         rdb_write_ms(to, group->consumers[i].active_ms);
         rdb_write_length(to, (uint64_t)(at - first));
         for (; first < at; first++)
-            put_raw_id(to, first->pending.id);
+            rdb_write_raw_id(to, first->pending.id);
     }
 }
 
 static void put_whole_group(struct rdb_writer *to, const struct group *group)
 {
     kvrocks_write_text(to, group->is.name);
-    put_id(to, group->is.last);
+    rdb_write_stream_id(to, group->is.last);
     rdb_write_length(to, group->is.entries_read);
     put_pending(to, group);
     put_consumers(to, group);
@@ -310,9 +298,9 @@ static void put_tail(struct kvrocks_text *text)
     const struct kvrocks_value *value = &text->value;
     bool is_later = stream_id_compare(stream->last, value->last_generated) > 0;
     rdb_write_length(text->to, stream->entries);
-    put_id(text->to, is_later ? stream->last : value->last_generated);
-    put_id(text->to, stream->first);
-    put_id(text->to, value->max_deleted);
+    rdb_write_stream_id(text->to, is_later ? stream->last : value->last_generated);
+    rdb_write_stream_id(text->to, stream->first);
+    rdb_write_stream_id(text->to, value->max_deleted);
     rdb_write_length(text->to, value->entries_added > stream->entries ? value->entries_added
                                                                       : stream->entries);
     rdb_write_length(text->to, stream->group_count);

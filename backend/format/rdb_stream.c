@@ -182,3 +182,15 @@ void rdb_node_write(struct rdb_node_writer *node, struct rdb_writer *writer, str
     rdb_write_string(writer, rdb_pack_end(&whole, node->elements + MASTER_ELEMENTS));
     node->entries = 0;
 }
+
+void rdb_write_stream_id(struct rdb_writer *writer, struct stream_id id)
+{
+    rdb_write_length(writer, id.ms);
+    rdb_write_length(writer, id.seq);
+}
+
+void rdb_write_raw_id(struct rdb_writer *writer, struct stream_id id)
+{
+    char raw[STREAM_ID_BYTES];
+    rdb_write_raw(writer, stream_id_encode(raw, id));
+}

@@ -88,3 +88,8 @@ struct rdb_consumer {
 bool rdb_read_consumer(struct rdb_reader *reader, uint8_t type, struct rdb_consumer *consumer);
 /* An id in 16 bytes, as in the list of a consumer's pending entries. */
 bool rdb_read_raw_id(struct rdb_reader *reader, struct stream_id *id);
+
+/* The id as two lengths, as behind the entries of a stream. */
+void rdb_write_stream_id(struct rdb_writer *writer, struct stream_id id);
+/* The id as rdb_read_raw_id reads it. */
+void rdb_write_raw_id(struct rdb_writer *writer, struct stream_id id);
