@@ -15,8 +15,8 @@
 struct cut;
 struct storage;
 
-/* Links the tables' files at `path`, which must not exist. NULL and a one-line reason in error[size]; then the caller removes what is at
- * `path`. Until cut_end the WAL grows: the caller bounds that time. */
+/* Makes the folder `path`, which must not exist, with hard links to the tables' files. After an error it returns NULL and a one-line reason in
+ * error[size], and the caller removes the folder. The WAL is not trimmed until cut_end, so the caller bounds that time. */
 struct cut *cut_begin(struct storage *storage, const char *path, char *error, size_t size);
 /* The copy has every batch that is committed now. Batches behind it may be copied too; with several copies of the data they are dropped when
  * the copy is opened. OK, or ERR_STORE and a reason. */

@@ -274,7 +274,7 @@ static bool look_for_slots(struct kvrocks *kvrocks)
     return count > 0;
 }
 
-/* Moves to the first key of the namespace behind `after`, or of the first one. False: there is none. */
+/* Finds the namespace that follows `after` in the order of the keys; `after` empty: the first one. False: there is none. */
 static bool next_namespace(struct kvrocks *kvrocks, struct bytes after, struct bytes *prefix)
 {
     struct bytes key;

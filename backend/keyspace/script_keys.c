@@ -238,7 +238,8 @@ static struct pattern *pattern_place(struct known_script *known, const struct pa
     return empty;
 }
 
-/* The wrong guesses in succession that still count when the pattern was learned again. */
+/* A run has waited for a key of a pattern that is known: how many wrong guesses in succession does the pattern have now? None, unless its
+ * number has jumped, for then the next guess will be wrong, too. */
 static uint8_t unused_after(const struct pattern *before, const struct pattern *learned)
 {
     uint64_t ahead = learned->number - before->number;
