@@ -124,7 +124,8 @@ static void reply_rate_limited(struct client *client, const struct command *comm
     char text[ERROR_TEXT_MAX];
     bool is_bytes = token_bucket_wait_ms(&rate_limiter->requests, now_ms) == 0;
     (void)snprintf(text, sizeof(text),
-                   "ERR rate limit of namespace '%.*s' exceeded: at most %" PRIu64 " %s a second",
+                   "RATELIMIT rate limit of namespace '%.*s' exceeded: at most %" PRIu64
+                   " %s a second",
                    (int)keyspace->name.len, keyspace->name.data,
                    is_bytes ? rate_limiter->bytes.rate : rate_limiter->requests.rate,
                    is_bytes ? "bytes" : "requests");

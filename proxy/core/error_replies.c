@@ -6,10 +6,11 @@ enum { OTHER = ERROR_CODES - 1 };
 
 /* "ERR" first: it is by far the most frequent. */
 static const char *const codes[ERROR_CODES] = {
-    "ERR",      "WRONGTYPE", "TRYAGAIN",    "LOADING",  "MISCONF",    "OOM",        "BUSY",
-    "READONLY", "NOPERM",    "NOAUTH",      "DENIED",   "WRONGPASS",  "NOPROTO",    "EXECABORT",
-    "BUSYKEY",  "BUSYGROUP", "NOGROUP",     "NOSCRIPT", "NOTBUSY",    "UNKILLABLE", "UNBLOCKED",
-    "MOVED",    "CROSSSLOT", "CLUSTERDOWN", "INPROG",   "MASTERDOWN", "NOREPLICAS", "other",
+    "ERR",     "WRONGTYPE",  "TRYAGAIN",   "LOADING",   "MISCONF",   "OOM",
+    "BUSY",    "READONLY",   "NOPERM",     "NOAUTH",    "DENIED",    "WRONGPASS",
+    "NOPROTO", "EXECABORT",  "BUSYKEY",    "BUSYGROUP", "NOGROUP",   "NOSCRIPT",
+    "NOTBUSY", "UNKILLABLE", "UNBLOCKED",  "MOVED",     "CROSSSLOT", "CLUSTERDOWN",
+    "INPROG",  "MASTERDOWN", "NOREPLICAS", "RATELIMIT", "other",
 };
 
 static size_t error_code_index(struct bytes head)

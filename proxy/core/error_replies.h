@@ -11,7 +11,7 @@
 
 #include "shared/metric_labels.h"
 
-enum { ERROR_CODES = 28 };
+enum { ERROR_CODES = 29 };
 
 /* The words of a code's cell (metric_labels.h). A cell whose words are all 0 is not printed. A counter of 0 must be printed, so the
  * second word is always 1. */

@@ -31,7 +31,7 @@ def enter(cluster, *login):
 
 
 def is_refused(reply):
-    return isinstance(reply, ReplyError) and str(reply).startswith('ERR rate limit of namespace ')
+    return isinstance(reply, ReplyError) and str(reply).startswith('RATELIMIT rate limit of namespace ')
 
 
 @suite.case("error: one second's amount is allowed at once, over all connections; then requests are refused, not connections")
@@ -44,7 +44,7 @@ def _(run):
         check(46 <= passed <= 54 + 50 * took, '%d of 400 in %.3f s' % (passed, took))
         refused = [reply for reply in replies if reply != b'OK']
         check_equal({str(reply) for reply in refused},
-                    {"ERR rate limit of namespace 'few' exceeded: at most 50 requests a second"})
+                    {"RATELIMIT rate limit of namespace 'few' exceeded: at most 50 requests a second"})
         text = cluster.proxies[0].http('/metrics')[1]
         check(metric(text, 'scree_proxy_rate_refused_total') >= len(refused), 'they are counted')
         check_equal(clients[0].get('AUTH', 'free'), b'OK', 'leaving is free')
