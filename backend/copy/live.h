@@ -75,8 +75,9 @@ struct live {
         bool has_refused;    /* of these, some commands that the target does not accept */
         /* The first of these whose error was ERR, plus one: it may be the target's. */
         size_t unclear;
-        bool has_failed;   /* a command had another error */
-        struct bytes exec; /* reply to EXEC; owned */
+        bool has_failed;      /* a command had another error */
+        bool is_rate_limited; /* the last error was RATELIMIT: tokens come again with time */
+        struct bytes exec;    /* reply to EXEC; owned */
         char error[LIVE_ERROR_MAX];
     } link; /* to the target */
     struct live_goal goal;

@@ -25,6 +25,8 @@ enum {
     SILENT_MS = 1000,
     PAUSE_MS = 50,
     PAUSE_MS_MAX = 1000,
+    RATE_PAUSE_MS =
+        1000, /* limits are per second: after that, a second's amount is allowed at once */
     GIVE_UP_MS = 60 * 1000,
     DROP_BYTES = 16 * 1024 * 1024
 };
@@ -253,6 +255,15 @@ static bool is_superseded(struct live *live, const struct live_row *row)
     return true;
 }
 
+static void rest_before_recovery(struct applying *applying)
+{
+    struct live *live = applying->live;
+    rest_live(live, live->link.is_rate_limited ? RATE_PAUSE_MS : applying->pause_ms);
+    applying->pause_ms =
+        applying->pause_ms * 2 > PAUSE_MS_MAX ? PAUSE_MS_MAX : applying->pause_ms * 2;
+    live->link.is_rate_limited = false;
+}
+
 /* After an error: finds out what was executed, and goes on from there. */
 static void recover_link(struct applying *applying)
 {
@@ -263,9 +274,7 @@ static void recover_link(struct applying *applying)
         (void)live_fail(live, EXIT_TARGET, live->link.error, "run the same command again");
         return;
     }
-    rest_live(live, applying->pause_ms);
-    applying->pause_ms =
-        applying->pause_ms * 2 > PAUSE_MS_MAX ? PAUSE_MS_MAX : applying->pause_ms * 2;
+    rest_before_recovery(applying);
     applying->limit = applying->next_limit  ? applying->next_limit
                       : applying->limit > 1 ? applying->limit / 2
                                             : 1;
@@ -285,8 +294,8 @@ static void recover_link(struct applying *applying)
         live->link.is_broken = true;
 }
 
-/* Was a command refused by ERR among others? That may be the target's error, a rate limit for example. So what stands before the command
- * is sent first, and then the command alone, after a pause: if it is refused while the row is accepted, it is the command that is wrong. */
+/* Was a command refused by ERR among others? That may be because the batch is too long, for client-state-limit for example. So what stands
+ * before the command is sent first, and then the command alone: if it is refused while the row is accepted, it is the command that is wrong. */
 static bool is_unclear(struct applying *applying)
 {
     size_t unclear = applying->live->link.unclear;

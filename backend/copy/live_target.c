@@ -51,6 +51,7 @@ static void keep_link_error(struct live *live, struct bytes frame)
 {
     (void)snprintf(live->link.error, sizeof live->link.error, "%s: %.*s", live->options->to.address,
                    (int)(frame.len < 500 ? frame.len - 3 : 500), frame.data + 1);
+    live->link.is_rate_limited = error_has_code(frame, "RATELIMIT");
 }
 
 /* Is it an error of the command, which comes again however often it is sent? */

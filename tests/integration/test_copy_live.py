@@ -653,6 +653,18 @@ def _(run):
         check_equal((kind, value, 'refused' in said), ('$', b'1500', False), said)
 
 
+@suite.case('a batch that is longer than client-state-limit of the target goes in shorter ones, and no command is taken for refused')
+def _(run):
+    with setting(backend_options={'backend': {'client-state-limit': '1mb'}}) as (oracle, source, cluster, spool), cluster.connect() as target:
+        with Tool(oracle, cluster, spool) as tool:
+            wait_for(lambda: reached(target) >= 0, 'the full copy')
+            source.connection.pipeline([('APPEND', 'text', 'x' * 1000) for _ in range(3000)])
+            wait_reached(source, cluster, tool)
+            tool.child.send_signal(signal.SIGTERM)
+            check_equal(tool.ends(), 5)
+            check_equal((target.call('STRLEN', 'text'), 'refused' in tool.said()), ((':', b'3000000'), False), tool.said())
+
+
 class Counters:
     """Clients that count, at the source, until they are refused. They note what was acknowledged, and go on."""
 
