@@ -171,10 +171,10 @@ def _(run):
 @suite.case('slots of which some rows have arrived when both shards are killed: each hash is counted once')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1, linked=True, slots=['0-8191', '8192-16383'], proxy_options=PATIENT,
-                 backend_options={'backend': {'migration-rate': '20kb'}}) as cluster:
+                 backend_options={'backend': {'migration-rate': '200kb'}}) as cluster:
         client = cluster.connect()
         names = ['hash:%d' % i for i in range(sized(1500, long=20000))]
-        client.pipeline([['HSETEX', name, 'PX', FAR, 'FIELDS', '1', 'field', 'x' * 300] for name in names])
+        client.pipeline([['HSETEX', name, 'PX', FAR, 'FIELDS', '1', 'field', 'x' * 3000] for name in names])  # a move copies pages of 64 KB
         check_equal(subexpiry(client), len(names))
         cluster.write_shards(['0-4095', '4096-16383'])
 
