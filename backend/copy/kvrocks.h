@@ -10,7 +10,8 @@
  *   kvrocks_stream.c  streams and their groups
  *
  * Rows are read twice, so that nothing is sent of a value that turns out to be damaged, and no stored count is trusted: those of streams
- * and sorted ints are wrong at times. Memory is bounded: by a row, or by the groups of a stream.
+ * and sorted ints are wrong at times. Memory is bounded: by a row, by the groups of a stream, or by a sorted int, which
+ * comes whole.
  */
 #pragma once
 

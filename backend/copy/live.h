@@ -11,7 +11,8 @@
  *   id, offset  the source's history, and how far the target has it; db: the database selected there
  *   generation  of the tool: each start raises it. The row is WATCHed from before the generation is read to EXEC, so of two tools, or
  *               of a tool and what it sent before it was killed, only the newest can change anything
- *   refused     how many commands and keys could not be copied since the copy began: then the source is not given up
+ *   refused     how many commands could not be copied since the copy began, and one more if keys of the full copy could not: then the
+ *               source is not given up
  *   spool       of the tool that loads: another one cannot go on with its full copy
  *   selection   a digest of which databases and keys are copied: with another one the copy cannot go on
  */

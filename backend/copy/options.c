@@ -189,7 +189,8 @@ static bool parse_db(struct copy_dbs *dbs, struct bytes text)
     struct bytes from = {text.data, equals ? (size_t)(equals - text.data) : text.len};
     struct bytes to = equals ? (struct bytes){equals + 1, text.len - from.len - 1} : from;
     if (dbs->count == COPY_DBS_MAX || !number_parse_uint64(from, &dbs->from[dbs->count]) ||
-        !number_parse_uint64(to, &dbs->to[dbs->count]))
+        !number_parse_uint64(to, &dbs->to[dbs->count]) || dbs->from[dbs->count] > INT64_MAX ||
+        dbs->to[dbs->count] > INT64_MAX)
         return false;
     dbs->count++;
     return true;

@@ -673,6 +673,7 @@ def _(run):
             check_equal(target.call('DBSIZE')[1], b'0')
     for words in ([], ['--from', 'rdb:x'], ['--from', 'aof:x', '--to', 'null:'], ['--from', 'rdb:x', '--to', 'redis://h:1'], ['--lanes', '0'],
                   ['--from', 'rdb:x', '--to', 'scree://u:password@h:1'], ['--from', 'rdb:x', '--to', 'null:', '--db', '1,x'], ['--wrong', 'x'],
+                  ['--from', 'rdb:x', '--to', 'null:', '--db', '0=18446744073709551615'],
                   ['--from', 'rdb:x', '--to', 'null:', '--rate', 'fast'], ['verify', '--from', 'rdb:x', '--to', 'null:'], ['--to']):
         done = copy(*words)
         check_equal((done.returncode, done.stdout), (2, ''), str(words))
