@@ -233,12 +233,13 @@ static void write_link(struct json_writer *json, const struct reported_link *lin
 
 /* Writes the links that are up, or the others, until *shown is LINKS_SHOWN. Returns the number of all of them. */
 static uint64_t write_links_that(struct json_writer *json, const struct shard_map *map,
-                                 char *const *infos, bool is_up, uint32_t *shown)
+                                 const struct survey_said *said, bool is_up, uint32_t *shown)
 {
     uint64_t count = 0;
     for (size_t i = 0; i < map->shard_count; i++) {
         struct reported_link link = {.from = map->shards[i].name};
-        const char *rest = infos[i] ? infos[i] : "";
+        const char *info = said[i].on[SURVEY_INFO];
+        const char *rest = info ? info : "";
         while (next_link(&rest, &link)) {
             if (link.is_up != is_up)
                 continue;
@@ -252,12 +253,13 @@ static uint64_t write_links_that(struct json_writer *json, const struct shard_ma
     return count;
 }
 
-void backends_write_links(struct json_writer *json, const struct shard_map *map, char *const *infos)
+void backends_write_links(struct json_writer *json, const struct shard_map *map,
+                          const struct survey_said *said)
 {
     uint32_t shown = 0;
     json_put_list(json, "links");
-    uint64_t down = write_links_that(json, map, infos, false, &shown);
-    uint64_t up = write_links_that(json, map, infos, true, &shown);
+    uint64_t down = write_links_that(json, map, said, false, &shown);
+    uint64_t up = write_links_that(json, map, said, true, &shown);
     json_put_end(json);
     json_put_uint(json, "link_count", down + up);
     json_put_uint(json, "links_down", down);

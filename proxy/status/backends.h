@@ -7,13 +7,13 @@
  */
 #pragma once
 
+#include "proxy/status/survey.h"
 #include "shared/json_writer.h"
-#include "shared/shard_map.h"
 
 /* Adds "transactions" of a shard; null: they are not known. `info` may be NULL. */
 void backends_write_transactions(struct json_writer *json, const char *info);
 /* Adds the member "storage" of a shard; null if `info` is NULL. */
 void backends_write_storage(struct json_writer *json, const char *info, uint64_t age_ms);
-/* Adds "links", those that are not up first, and "link_count" and "links_down". `infos`: by shard. */
+/* Adds "links", those that are not up first, and "link_count" and "links_down". `said`: by shard. */
 void backends_write_links(struct json_writer *json, const struct shard_map *map,
-                          char *const *infos);
+                          const struct survey_said *said);

@@ -7,6 +7,7 @@
 #include "proxy/core/slow_log.h"
 #include "proxy/status/admin.h"
 #include "proxy/status/backends.h"
+#include "proxy/status/copies.h"
 #include "proxy/status/gather.h"
 #include "proxy/status/peers.h"
 #include "proxy/status/share.h"
@@ -204,8 +205,9 @@ static void write_shard_slots(struct json_writer *json, const struct shard_map *
 static void write_shard(struct json_writer *json, const struct status *status,
                         const struct proxy_snapshot *snapshot, size_t i,
                         const struct health *health, const struct shard_health *check,
-                        const char *info, const struct survey_storage *storage)
+                        const struct survey_said *said)
 {
+    const struct survey_storage *storage = &said->storage;
     uint64_t now_us = clock_mono_us();
     const struct shard *shard = &snapshot->map->shards[i];
     struct share_shard sum = sum_shard(status, snapshot->map, i);
@@ -224,7 +226,8 @@ static void write_shard(struct json_writer *json, const struct status *status,
     json_put_uint(json, "in_flight", sum.in_flight);
     json_put_uint(json, "queued_bytes", sum.queued_bytes);
     json_put_uint(json, "ping_us", health->round_trip_us);
-    backends_write_transactions(json, info);
+    backends_write_transactions(json, said->on[SURVEY_INFO]);
+    copies_write(json, said->on[SURVEY_REPLICAS]);
     backends_write_storage(json, storage->info,
                            now_us > storage->answered_us ? (now_us - storage->answered_us) / 1000
                                                          : 0);
@@ -240,20 +243,18 @@ static void write_map(struct json_writer *json, struct status *status,
     const struct shard_map *map = snapshot->map;
     struct health *health = calloc(map->shard_count + 1, sizeof *health);
     struct shard_health *checks = calloc(map->shard_count + 1, sizeof *checks);
-    char **infos = calloc(map->shard_count + 1, sizeof *infos);
-    struct survey_storage *storage = calloc(map->shard_count + 1, sizeof *storage);
-    CHECK(health && checks && infos && storage);
+    struct survey_said *said = calloc(map->shard_count + 1, sizeof *said);
+    CHECK(health && checks && said);
     admin_copy_health(status->proxy->admin, map, checks);
     survey_copy_health(status->survey, map, clock_mono_us(), health);
-    survey_copy_infos(status->survey, map, infos);
-    survey_copy_storage(status->survey, map, storage);
+    survey_copy_said(status->survey, map, said);
     json_put_object(json, "map");
     json_put_uint(json, "epoch", map->epoch);
     json_put_list(json, "shards");
     for (size_t i = 0; i < map->shard_count; i++)
-        write_shard(json, status, snapshot, i, &health[i], &checks[i], infos[i], &storage[i]);
+        write_shard(json, status, snapshot, i, &health[i], &checks[i], &said[i]);
     json_put_end(json);
-    backends_write_links(json, map, infos);
+    backends_write_links(json, map, said);
     slot_survey_write(status->slot_survey, snapshot->wish, json);
     json_put_uint(json, "interval_ms", status->interval_us / 1000);
     json_put_list(json, "slot_rates");
@@ -261,12 +262,7 @@ static void write_map(struct json_writer *json, struct status *status,
         json_put_uint(json, NULL, status->slot_rates[slot]);
     json_put_end(json);
     json_put_end(json);
-    for (size_t i = 0; i < map->shard_count; i++) {
-        free(infos[i]);
-        free(storage[i].info);
-    }
-    free(infos);
-    free(storage);
+    survey_free_said(said, map->shard_count);
     free(checks);
     free(health);
 }

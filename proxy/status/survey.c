@@ -13,11 +13,10 @@
 
 struct survey {
     pthread_mutex_t mutex;
-    uint64_t wanted_ms;             /* when the page was last read; monotonic */
-    struct shard_map *map;          /* a reference; NULL: no shard was polled yet */
-    struct health *health;          /* [map->shard_count] */
-    char **infos;                   /* [map->shard_count]; see survey_copy_infos */
-    struct survey_storage *storage; /* [map->shard_count] */
+    uint64_t wanted_ms;       /* when the page was last read; monotonic */
+    struct shard_map *map;    /* a reference; NULL: no shard was polled yet */
+    struct health *health;    /* [map->shard_count] */
+    struct survey_said *said; /* [map->shard_count] */
 };
 
 struct survey *survey_new(void)
@@ -28,14 +27,19 @@ struct survey *survey_new(void)
     return survey;
 }
 
+void survey_free_said(struct survey_said *said, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (unsigned topic = 0; topic < SURVEY_TOPICS; topic++)
+            free(said[i].on[topic]);
+        free(said[i].storage.info);
+    }
+    free(said);
+}
+
 static void forget_map(struct survey *survey)
 {
-    for (size_t i = 0; survey->map && i < survey->map->shard_count; i++) {
-        free(survey->infos[i]);
-        free(survey->storage[i].info);
-    }
-    free(survey->infos);
-    free(survey->storage);
+    survey_free_said(survey->said, survey->map ? survey->map->shard_count : 0);
     free(survey->health);
     shard_map_unref(survey->map);
 }
@@ -89,26 +93,22 @@ void survey_copy_health(struct survey *survey, const struct shard_map *map, uint
     unlock(survey);
 }
 
-void survey_copy_infos(struct survey *survey, const struct shard_map *map, char **to)
+static char *copy_of_text(const char *text)
 {
-    lock(survey);
-    for (size_t i = 0; i < map->shard_count; i++) {
-        const char *info = survey->map == map ? survey->infos[i] : NULL;
-        to[i] = info ? strdup(info) : NULL;
-        CHECK(to[i] || !info);
-    }
-    unlock(survey);
+    char *copied = text ? strdup(text) : NULL;
+    CHECK(copied || !text);
+    return copied;
 }
 
-void survey_copy_storage(struct survey *survey, const struct shard_map *map,
-                         struct survey_storage *to)
+void survey_copy_said(struct survey *survey, const struct shard_map *map, struct survey_said *to)
 {
     memset(to, 0, map->shard_count * sizeof *to);
     lock(survey);
     for (size_t i = 0; survey->map == map && i < map->shard_count; i++) {
-        to[i] = survey->storage[i];
-        to[i].info = to[i].info ? strdup(to[i].info) : NULL;
-        CHECK(to[i].info || !survey->storage[i].info);
+        to[i] = survey->said[i];
+        for (unsigned topic = 0; topic < SURVEY_TOPICS; topic++)
+            to[i].on[topic] = copy_of_text(survey->said[i].on[topic]);
+        to[i].storage.info = copy_of_text(survey->said[i].storage.info);
     }
     unlock(survey);
 }
@@ -139,13 +139,19 @@ static void copy_reason(char to[SURVEY_REASON_MAX], struct bytes frame)
     (void)snprintf(to, SURVEY_REASON_MAX, "%.150s", reason ? reason + 3 : text);
 }
 
-/* Keeps the reply to INFO; an error or an empty one removes the one before. */
-static void keep_info(struct survey *survey, int shard, struct bytes frame)
+/* Keeps the reply; an error or an empty one removes the one before. */
+static void keep_said(struct survey *survey, int shard, enum survey_topic topic, struct bytes frame)
 {
     bool is_good = frame.len && frame.data[0] != '-' && frame.len <= SURVEY_INFO_MAX;
-    free(survey->infos[shard]);
-    survey->infos[shard] = is_good ? strndup(frame.data, frame.len) : NULL;
-    CHECK(survey->infos[shard] || !is_good);
+    char **said = &survey->said[shard].on[topic];
+    free(*said);
+    *said = is_good ? strndup(frame.data, frame.len) : NULL;
+    CHECK(*said || !is_good);
+}
+
+static struct bytes frame_of_answer(const struct shard_reply *answer)
+{
+    return answer->is_failure ? BYTES("") : answer->frame;
 }
 
 /* answer_fn of INFO peers transactions */
@@ -153,14 +159,22 @@ static void informed(struct survey *survey, const struct question *question,
                      const struct shard_reply *answer, uint64_t now_us)
 {
     (void)now_us;
-    keep_info(survey, question->shard, answer->is_failure ? BYTES("") : answer->frame);
+    keep_said(survey, question->shard, SURVEY_INFO, frame_of_answer(answer));
+}
+
+/* answer_fn of SCREE REPLICAS */
+static void copies_listed(struct survey *survey, const struct question *question,
+                          const struct shard_reply *answer, uint64_t now_us)
+{
+    (void)now_us;
+    keep_said(survey, question->shard, SURVEY_REPLICAS, frame_of_answer(answer));
 }
 
 /* answer_fn of INFO with figures of storage: a shard that fails keeps its last ones. */
 static void storage_informed(struct survey *survey, const struct question *question,
                              const struct shard_reply *answer, uint64_t now_us)
 {
-    struct survey_storage *storage = &survey->storage[question->shard];
+    struct survey_storage *storage = &survey->said[question->shard].storage;
     struct bytes frame = answer->is_failure ? BYTES("-") : answer->frame;
     if (frame.data[0] == '-' || frame.len > SURVEY_INFO_MAX)
         return;
@@ -177,8 +191,8 @@ static void pinged(struct survey *survey, const struct question *question,
     struct health *health = &survey->health[question->shard];
     health->answered_us = now_us;
     health->state = answer->is_failure ? HEALTH_DOWN : HEALTH_UP;
-    if (answer->is_failure)
-        keep_info(survey, question->shard, BYTES(""));
+    for (unsigned topic = 0; answer->is_failure && topic < SURVEY_TOPICS; topic++)
+        keep_said(survey, question->shard, topic, BYTES(""));
     if (answer->is_failure)
         copy_reason(health->reason, answer->frame);
     else
@@ -236,29 +250,39 @@ static bool is_storage_due(struct survey_storage *storage, uint64_t now_us)
 /* To be called for a new map: shards that were in the old one keep their figures of storage. */
 static void begin_map(struct survey *survey, struct shard_map *map)
 {
-    struct survey_storage *storage = calloc(map->shard_count + 1, sizeof *storage);
-    CHECK(storage);
+    struct survey_said *said = calloc(map->shard_count + 1, sizeof *said);
+    CHECK(said);
     for (size_t i = 0; survey->map && i < map->shard_count; i++) {
         int old = shard_map_named(survey->map, bytes_of(map->shards[i].name));
         if (old < 0)
             continue;
-        storage[i] = survey->storage[old];
-        survey->storage[old].info = NULL;
+        said[i].storage = survey->said[old].storage;
+        survey->said[old].storage.info = NULL;
     }
     forget_map(survey);
     survey->map = shard_map_ref(map);
     survey->health = calloc(map->shard_count + 1, sizeof *survey->health);
-    survey->infos = calloc(map->shard_count + 1, sizeof *survey->infos);
-    survey->storage = storage;
-    CHECK(survey->health && survey->infos);
+    survey->said = said;
+    CHECK(survey->health);
+}
+
+static void poll_one(struct survey *survey, struct proxy_worker *worker, int shard, bool is_storage)
+{
+    const struct bytes ping[] = {BYTES("PING")};
+    const struct bytes info[] = {BYTES("INFO"), BYTES("peers"), BYTES("transactions")};
+    const struct bytes replicas[] = {BYTES("SCREE"), BYTES("REPLICAS")};
+    const struct bytes storage[] = {BYTES("INFO"), BYTES("scree"), BYTES("memory"),
+                                    BYTES("persistence"), BYTES("rocksdb")};
+    poll_shard(survey, worker, shard, ping, 1, pinged);
+    poll_shard(survey, worker, shard, info, 3, informed);
+    if (worker->snapshot->map->shards[shard].address_count > 1)
+        poll_shard(survey, worker, shard, replicas, 2, copies_listed);
+    if (is_storage)
+        poll_shard(survey, worker, shard, storage, 5, storage_informed);
 }
 
 static void poll_all(struct survey *survey, struct proxy_worker *worker)
 {
-    const struct bytes ping[] = {BYTES("PING")};
-    const struct bytes info[] = {BYTES("INFO"), BYTES("peers"), BYTES("transactions")};
-    const struct bytes storage[] = {BYTES("INFO"), BYTES("scree"), BYTES("memory"),
-                                    BYTES("persistence"), BYTES("rocksdb")};
     struct shard_map *map = worker->snapshot->map;
     lock(survey);
     if (survey->map != map)
@@ -267,14 +291,11 @@ static void poll_all(struct survey *survey, struct proxy_worker *worker)
     for (size_t i = 0; i < map->shard_count; i++) {
         lock(survey);
         bool due = is_due(survey, map, i, loop_mono_us(worker->loop));
-        bool is_storage = due && is_storage_due(&survey->storage[i], loop_mono_us(worker->loop));
+        bool is_storage =
+            due && is_storage_due(&survey->said[i].storage, loop_mono_us(worker->loop));
         unlock(survey);
-        if (!due)
-            continue;
-        poll_shard(survey, worker, (int)i, ping, 1, pinged);
-        poll_shard(survey, worker, (int)i, info, 3, informed);
-        if (is_storage)
-            poll_shard(survey, worker, (int)i, storage, 5, storage_informed);
+        if (due)
+            poll_one(survey, worker, (int)i, is_storage);
     }
 }
 

@@ -146,6 +146,15 @@ function storageState({state, storage}) {
   return {text: 'writable', state: 'up', title: age};
 }
 
+const hasWrongRows = copy => copy.rows === 'differ' || copy.rows === 'unreadable';
+
+// `leader` serves, and lists the copies.
+function copyState({leader}, copy) {
+  if (copy.address === leader) return {text: 'serves', state: 'up'};
+  if (copy.kind === 'none') return {text: 'no member', state: 'silent', note: copy.state, title: 'The map has this address, and the group has no copy there'};
+  return copy.is_up ? {text: 'follows', state: 'up'} : {text: 'down', state: 'down'};
+}
+
 function storageCells(own, now) {
   const age = own.backup_success_s ? Math.max(0, now - own.backup_success_s) : Infinity;
   const backup = cell(age, age === Infinity ? 'never' : `${seconds(age)} ago`,
@@ -193,6 +202,8 @@ export class Tables {
       ['Idle', 'number'], ['Last command', 'code name'], ['User', 'code name'],
       ['Namespace', 'code name']], 'No client is connected.');
     this.events = new Table('events', [['Time', 'time'], ['What'], ['Details', 'code long']], 'There are no events.');
+    this.copies = new Table('copies', [['Shard', 'name'], ['Copy', 'code name'], ['State'], ['Kind'], ['Behind', 'number'], ['Heard', 'number'],
+      ['Rows'], ['Term', 'number']], 'No shard has several copies.');
     this.links = new Table('links', [['From', 'name'], ['To', 'name'], ['State'], ['For', 'number'], ['Round trip', 'number'],
       ['Waiting', 'number'], ['Unsent', 'number']], 'The backends have no links.');
     this.transactions = new Table('transactions', [['Shard', 'name'], ['In doubt', 'number'], ['Open', 'number'],
@@ -213,6 +224,7 @@ export class Tables {
     this.showClients(document);
     this.showEvents(document.events);
     this.showPeers(document);
+    this.showCopies(document.map.shards);
     this.showLinks(document.map);
     this.showTransactions(document.map, seen.shards);
   }
@@ -242,6 +254,22 @@ export class Tables {
       + foundNote(shown, all));
     this.storage.show(shown.map(({shard, own, state}) => [
       {text: shard.name, swatch: colour(shard.name)}, state, ...(own ? storageCells(own, now_ms / 1000) : Array(8).fill('–'))]));
+  }
+
+  // What the copy that serves says of the others. Copies with faults come first.
+  showCopies(shards) {
+    const all = shards.flatMap(shard => (shard.copies?.members ?? []).map(copy => ({shard, copy, state: copyState(shard.copies, copy)})));
+    const bad = all.filter(({copy, state}) => state.state !== 'up' || hasWrongRows(copy));
+    byId('copies-section').hidden = all.length === 0;
+    say(byId('copies-note'), bad.length ? `${bad.length} of ${all.length} need attention` : `${all.length}, none of them is known to have a fault`);
+    this.copies.show([...bad, ...all.filter(one => !bad.includes(one))].map(({shard, copy, state}) => {
+      const leads = copy.address === shard.copies.leader, behind = Math.max(shard.copies.committed - copy.applied, 0);
+      return [{text: shard.name, swatch: colour(shard.name)}, named(copy.address), state, copy.kind,
+        leads || copy.kind === 'none' ? '–' : cell(behind, `${short(behind)} records`),
+        leads || copy.silent_ms === null ? '–' : cell(copy.silent_ms, `${seconds(copy.silent_ms / 1000)} ago`),
+        {text: copy.rows || '–', state: hasWrongRows(copy) ? 'down' : null},
+        leads ? cell(shard.copies.term, whole(shard.copies.term)) : '–'];
+    }));
   }
 
   // What each backend reports of its connections to the others; the proxy has put those first that are not up.

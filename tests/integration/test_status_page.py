@@ -19,10 +19,13 @@ import unicodedata
 import urllib.error
 import urllib.request
 
+from support import damage
 from support.cluster import Cluster, slot_of
+from support.copies import UNHURRIED, Voters
 from support.disk import SYNC_LOG, FaultyDisk
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.in_doubt import leave_in_doubt
+from support.resp import Closed
 
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
@@ -407,6 +410,47 @@ def _(run):
         cluster.backends[1].kill9()
         wait_for(lambda: len(search('down')[0]) == 32, 'the shards that are down', pause=0.3)
         browser.shoot('64-shards')
+        check_equal(browser.complaints(), [], 'the console')
+
+
+ALL_WELL = '3, none of them is known to have a fault'
+
+
+@suite.case('copies of shards are shown with the one that serves; one that is down, and one whose rows differ, need attention')
+def _(run):
+    with Browser() as browser, Voters(proxies=1, backend_options=UNHURRIED) as cluster:
+        def rows():
+            return {row['Copy']: row for row in browser.rows('copies')}
+        addresses = ['%s:%d' % backend.addresses[0][:2] for backend in cluster.backends]
+        leader = cluster.wait_leader()
+        cluster.wait_follows(*[i for i in range(3) if i != leader])
+        browser.open(cluster.proxies[0])
+        wait_for(lambda: browser.shown('copies-section') and browser.text('copies-note') == ALL_WELL, 'the copies')
+        check_equal({row['Kind'] for row in rows().values()}, {'voter'})
+        wait_for(lambda: sorted((address, row['State']) for address, row in rows().items()) ==
+                 sorted((address, 'serves' if i == cluster.serving() else 'follows') for i, address in enumerate(addresses)), 'the one that serves')
+        check_equal(cluster.ask('SET', 'k', 'the right text'), b'OK')
+        leader = cluster.wait_leader()
+        cluster.wait_follows(*[i for i in range(3) if i != leader])
+        cluster.backends[leader].kill9()
+        damage.replace(cluster.backends[leader].data + '/partition-0', b'the right text', b'another letter')
+        wait_for(lambda: browser.text('copies-note') == '1 of 3 need attention' and browser.rows('copies')[0]['State'] == 'down', 'the copy to be shown as down')
+        check_equal(browser.rows('copies')[0]['Copy'], addresses[leader])
+        wait_for(lambda: sorted(row['State'] for row in rows().values()) == ['down', 'follows', 'serves'], 'another one to serve')
+        browser.run("document.getElementById('copies').scrollIntoView()")
+        browser.shoot('copy-down')
+        cluster.backends[leader].start()
+        wait_for(lambda: browser.text('copies-note') == ALL_WELL, 'the copy to be back')
+
+        def differs():  # a copy that has just come back may take no part in a comparison
+            with contextlib.suppress(OSError, Closed), cluster.copy(cluster.wait_leader()) as client:
+                client.get('SCREE', 'REPLICAS', 'HASH')
+            return browser.text('copies-note') == '1 of 3 need attention' and browser.rows('copies')[0]['Rows'] == 'differ'
+        wait_for(differs, 'the copy with another row to be marked', pause=0.2)
+        check_equal(browser.rows('copies')[0]['Copy'], addresses[leader])
+        browser.look(PHONE)
+        wait_for(lambda: browser.run('return innerWidth') == PHONE[0], 'the viewport of a phone')
+        check_equal(browser.run('return document.documentElement.scrollWidth'), PHONE[0], 'width of the page on a phone')
         check_equal(browser.complaints(), [], 'the console')
 
 
