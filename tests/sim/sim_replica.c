@@ -1,6 +1,10 @@
 #include "tests/sim/sim_replica.h"
 
+#include "backend/format/effects.h"
+#include "backend/store/store.h"
+#include "backend/wal/wal.h"
 #include "shared/check.h"
+#include "shared/error.h"
 #include "shared/net/loop.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_greeting.h"
@@ -155,6 +159,57 @@ void sim_replica_start(struct sim_replica *copy, const struct sim_replica_option
     sim_replica_configure(copy, 1, (1U << options->count) - 1);
     listen_at(copy);
 }
+
+/* ---- records ----------------------------------------------------------------------------------- */
+
+uint64_t sim_replica_commit(struct sim_replica *copy, uint64_t at, uint64_t index,
+                            void (*on_record)(void *owner, uint64_t index, struct bytes record),
+                            void *owner)
+{
+    char error[200];
+    struct bytes record;
+    struct wal_cursor *cursor = wal_cursor_new_weak(storage_wal(copy->storage), at + 1);
+    CHECK(cursor);
+    while (at < index) {
+        CHECK(wal_cursor_next(cursor, &at, &record, error, sizeof error) == OK);
+        on_record(owner, at, record);
+    }
+    wal_cursor_free(cursor);
+    storage_commit(copy->storage, at);
+    replica_applied(copy->replica, at);
+    return at;
+}
+
+static bool is_of_members(struct bytes record)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    return effects_open(record, &header, &reader) == EFFECTS_READ && header.type == EFFECTS_MEMBERS;
+}
+
+void sim_replica_apply_members(struct sim_replica *copy, uint64_t index, struct bytes record)
+{
+    char error[200];
+    if (!is_of_members(record))
+        return;
+    struct store *store = storage_store(copy->storage);
+    struct store_batch *batch = store_batch_new();
+    CHECK(store_batch_add_effects(batch, store, record, error, sizeof error));
+    CHECK(store_apply(store, batch, error, sizeof error) == OK);
+    store_batch_free(batch);
+    storage_applied(copy->storage, index);
+    CHECK(storage_flush(copy->storage, error, sizeof error) == OK);
+}
+
+uint32_t sim_record_hash(struct bytes record)
+{
+    uint32_t hash = 2166136261U;
+    for (size_t i = 0; i < record.len; i++)
+        hash = (hash ^ (uint8_t)record.data[i]) * 16777619U;
+    return hash | 1;
+}
+
+/* ---- ends -------------------------------------------------------------------------------------- */
 
 void sim_replica_crash(struct sim_replica *copy)
 {

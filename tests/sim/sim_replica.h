@@ -52,8 +52,19 @@ void sim_replica_open_storage(struct sim_replica *copy, struct store_env *env);
 void sim_replica_start(struct sim_replica *copy, const struct sim_replica_options *options);
 /* A shard map with the addresses of the copies whose bits are set. */
 void sim_replica_configure(const struct sim_replica *copy, uint64_t epoch, unsigned map);
+/* Its home hears that the records behind `at` are committed, up to `index`: on_record gets each from the log, then the replica hears of it.
+ * Returns the newest index that it has now: `at`, if it had more already. */
+uint64_t sim_replica_commit(struct sim_replica *copy, uint64_t at, uint64_t index,
+                            void (*on_record)(void *owner, uint64_t index, struct bytes record),
+                            void *owner);
+/* Applies a record of members, and nothing of others. Its row is in a file before anything else can happen, so that each start finds it,
+ * whatever was trimmed. */
+void sim_replica_apply_members(struct sim_replica *copy, uint64_t index, struct bytes record);
 /* The process ends without warning, and its loops are freed. */
 void sim_replica_crash(struct sim_replica *copy);
 /* It ends as it should, and its storage is closed; sim_replica_fini frees the loops, when time has passed. */
 void sim_replica_stop(struct sim_replica *copy);
 void sim_replica_fini(struct sim_replica *copy);
+
+/* A record in short, to tell whether two are equal; never 0. */
+uint32_t sim_record_hash(struct bytes record);

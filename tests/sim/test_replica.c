@@ -88,14 +88,6 @@ static uint64_t greater_of(uint64_t a, uint64_t b)
 
 /* ---- records ----------------------------------------------------------------------------------- */
 
-static uint32_t hash_of(struct bytes record)
-{
-    uint32_t hash = 2166136261U;
-    for (size_t i = 0; i < record.len; i++)
-        hash = (hash ^ (uint8_t)record.data[i]) * 16777619U;
-    return hash | 1;
-}
-
 static struct bytes members_row(const struct consensus_members *of)
 {
     struct members members = {.generation = group.generation,
@@ -134,7 +126,7 @@ static struct sim_record shadow_of(const struct effects_header *header, struct b
     return (struct sim_record){
         .term = (uint32_t)header->term,
         .batch_term = (uint32_t)header->term,
-        .value = header->type == EFFECTS_BATCH ? hash_of(record) : 0,
+        .value = header->type == EFFECTS_BATCH ? sim_record_hash(record) : 0,
         .members = is_members ? number_of_members(record) : 0,
     };
 }
@@ -366,9 +358,10 @@ static void on_role(void *owner, const struct replica_role *role)
     serve_when_applied(copy);
 }
 
-static void see_committed(struct copy *copy, uint64_t index, struct bytes record)
+static void see_committed(void *owner, uint64_t index, struct bytes record)
 {
-    uint32_t hash = hash_of(record), *truth = &world.committed[index - 1];
+    const struct copy *copy = owner;
+    uint32_t hash = sim_record_hash(record), *truth = &world.committed[index - 1];
     if (!*truth)
         *truth = hash;
     if (*truth != hash)
@@ -379,19 +372,7 @@ static void see_committed(struct copy *copy, uint64_t index, struct bytes record
 static void on_committed(void *owner, uint64_t index)
 {
     struct copy *copy = owner;
-    char error[200];
-    uint64_t at = copy->committed;
-    struct bytes record;
-    struct wal_cursor *cursor = wal_cursor_new_weak(storage_wal(copy->of.storage), at + 1);
-    CHECK(cursor);
-    while (at < index) {
-        CHECK(wal_cursor_next(cursor, &at, &record, error, sizeof error) == OK);
-        see_committed(copy, at, record);
-    }
-    wal_cursor_free(cursor);
-    copy->committed = index;
-    storage_commit(copy->of.storage, index);
-    replica_applied(copy->of.replica, index);
+    copy->committed = sim_replica_commit(&copy->of, copy->committed, index, see_committed, copy);
     serve_when_applied(copy);
 }
 
@@ -420,7 +401,7 @@ static void append(struct copy *copy, struct effects *effects)
     uint64_t index = copy->next++, term = copy->role.term;
     effects_set_numbers(effects, index, term, copy->committed);
     struct bytes record = effects_bytes(effects);
-    world.names[index - 1][term] = hash_of(record);
+    world.names[index - 1][term] = sim_record_hash(record);
     world.batches++;
     replica_append(copy->of.replica, record);
 }

@@ -97,17 +97,9 @@ static uint64_t id_of(const struct copy *copy)
 
 /* ---- records ----------------------------------------------------------------------------------- */
 
-static uint32_t hash_of(struct bytes record)
-{
-    uint32_t hash = 2166136261U;
-    for (size_t i = 0; i < record.len; i++)
-        hash = (hash ^ (uint8_t)record.data[i]) * 16777619U;
-    return hash | 1;
-}
-
 static void see_committed(const struct copy *copy, uint64_t index, struct bytes record)
 {
-    uint32_t hash = hash_of(record), *truth = &world.committed[index];
+    uint32_t hash = sim_record_hash(record), *truth = &world.committed[index];
     if (world.is_split)
         return;
     if (!*truth)
@@ -191,46 +183,19 @@ static void on_role(void *owner, const struct replica_role *role)
     serve_when_applied(copy);
 }
 
-/* Rows of the members are in a file before anything can happen, so that each start finds them, whatever was trimmed. */
-static void apply_row(struct copy *copy, struct bytes record, uint64_t index)
+static void on_record(void *owner, uint64_t index, struct bytes record)
 {
-    char error[200];
-    struct store *store = storage_store(copy->of.storage);
-    struct store_batch *batch = store_batch_new();
-    CHECK(store_batch_add_effects(batch, store, record, error, sizeof error));
-    CHECK(store_apply(store, batch, error, sizeof error) == OK);
-    store_batch_free(batch);
-    storage_applied(copy->of.storage, index);
-    CHECK(storage_flush(copy->of.storage, error, sizeof error) == OK);
-}
-
-static bool is_of_members(struct bytes record)
-{
-    struct effects_header header;
-    struct effects_reader reader;
-    return effects_open(record, &header, &reader) == EFFECTS_READ && header.type == EFFECTS_MEMBERS;
+    struct copy *copy = owner;
+    see_committed(copy, index, record);
+    sim_replica_apply_members(&copy->of, index, record);
 }
 
 static void on_committed(void *owner, uint64_t index)
 {
     struct copy *copy = owner;
-    char error[200];
-    uint64_t at = copy->committed;
-    struct bytes record;
     if (copy->is_stopping)
         return;
-    struct wal_cursor *cursor = wal_cursor_new_weak(storage_wal(copy->of.storage), at + 1);
-    CHECK(cursor);
-    while (at < index) {
-        CHECK(wal_cursor_next(cursor, &at, &record, error, sizeof error) == OK);
-        see_committed(copy, at, record);
-        if (is_of_members(record))
-            apply_row(copy, record, at);
-    }
-    wal_cursor_free(cursor);
-    copy->committed = at;
-    storage_commit(copy->of.storage, at);
-    replica_applied(copy->of.replica, at);
+    copy->committed = sim_replica_commit(&copy->of, copy->committed, index, on_record, copy);
     serve_when_applied(copy);
 }
 
@@ -244,7 +209,7 @@ static void on_propose(void *owner, uint64_t term, const struct members *members
     effects_begin(effects, &(struct effects_header){.type = EFFECTS_MEMBERS});
     effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_MEMBERS), members_row_write(&arena, members));
     uint64_t index = write_record(copy, effects, term);
-    apply_row(copy, effects_bytes(effects), index);
+    sim_replica_apply_members(&copy->of, index, effects_bytes(effects));
     replica_logged(copy->of.replica, index, term, members);
     effects_free(effects);
 }

@@ -257,20 +257,12 @@ bool __wrap_replica_change_welcomes(const struct replica *replica,
 
 /* ---- records ----------------------------------------------------------------------------------- */
 
-static uint32_t hash_of(struct bytes record)
-{
-    uint32_t hash = 2166136261U;
-    for (size_t i = 0; i < record.len; i++)
-        hash = (hash ^ (uint8_t)record.data[i]) * 16777619U;
-    return hash | 1;
-}
-
 static void see_committed(const struct copy *copy, uint64_t index, struct bytes record)
 {
     CHECK(index < RECORDS_MAX);
     struct effects_header header;
     struct effects_reader reader;
-    uint32_t hash = hash_of(record), *truth = &world.committed[index];
+    uint32_t hash = sim_record_hash(record), *truth = &world.committed[index];
     if (!*truth)
         *truth = hash;
     if (*truth != hash)
@@ -279,26 +271,6 @@ static void see_committed(const struct copy *copy, uint64_t index, struct bytes 
         world.terms[index] = header.term;
     if (index > world.committed_last)
         world.committed_last = index;
-}
-
-static bool is_of_members(struct bytes record)
-{
-    struct effects_header header;
-    struct effects_reader reader;
-    return effects_open(record, &header, &reader) == EFFECTS_READ && header.type == EFFECTS_MEMBERS;
-}
-
-/* Rows of the members are in a file before anything else can happen, so that each start finds them, whatever was trimmed. */
-static void apply_row(struct copy *copy, struct bytes record, uint64_t index)
-{
-    char error[200];
-    struct store *store = storage_store(copy->of.storage);
-    struct store_batch *batch = store_batch_new();
-    CHECK(store_batch_add_effects(batch, store, record, error, sizeof error));
-    CHECK(store_apply(store, batch, error, sizeof error) == OK);
-    store_batch_free(batch);
-    storage_applied(copy->of.storage, index);
-    CHECK(storage_flush(copy->of.storage, error, sizeof error) == OK);
 }
 
 /* ---- home -------------------------------------------------------------------------------------- */
@@ -352,27 +324,20 @@ static void on_role(void *owner, const struct replica_role *role)
     serve_when_applied(copy);
 }
 
+static void on_record(void *owner, uint64_t index, struct bytes record)
+{
+    struct copy *copy = owner;
+    see_committed(copy, index, record);
+    sim_replica_apply_members(&copy->of, index, record);
+}
+
 static void on_committed(void *owner, uint64_t index)
 {
     struct copy *copy = owner;
-    char error[200];
-    uint64_t at = copy->committed;
-    struct bytes record;
     copy->heard = index;
     if (copy->is_behind)
         return;
-    struct wal_cursor *cursor = wal_cursor_new_weak(storage_wal(copy->of.storage), at + 1);
-    CHECK(cursor);
-    while (at < index) {
-        CHECK(wal_cursor_next(cursor, &at, &record, error, sizeof error) == OK);
-        see_committed(copy, at, record);
-        if (is_of_members(record))
-            apply_row(copy, record, at);
-    }
-    wal_cursor_free(cursor);
-    copy->committed = at;
-    storage_commit(copy->of.storage, at);
-    replica_applied(copy->of.replica, at);
+    copy->committed = sim_replica_commit(&copy->of, copy->committed, index, on_record, copy);
     serve_when_applied(copy);
 }
 
@@ -399,7 +364,7 @@ static void write_founding(struct copy *copy, struct effects *effects, uint64_t 
     see_committed(copy, index, effects_bytes(effects));
     copy->committed = index;
     world.has_founded = true;
-    apply_row(copy, effects_bytes(effects), index);
+    sim_replica_apply_members(&copy->of, index, effects_bytes(effects));
     replica_logged(copy->of.replica, index, term, members);
 }
 
