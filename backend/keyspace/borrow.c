@@ -336,6 +336,36 @@ void borrow_judge_guesses(const struct borrow *borrow)
     }
 }
 
+/* Was the key guessed, and has not come? */
+static bool is_missing_guess(const struct borrowed *borrowed)
+{
+    return borrowed->guess && !borrowed->is_used && !borrowed->mode;
+}
+
+bool borrow_misses_guesses(const struct borrow *borrow)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    while (borrow->has_guessed && table_next(borrow->keys, &cursor, &key, &value))
+        if (is_missing_guess(value))
+            return true;
+    return false;
+}
+
+void borrow_blame_guesses(const struct borrow *borrow)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    while (borrow->has_guessed && table_next(borrow->keys, &cursor, &key, &value)) {
+        const struct borrowed *borrowed = value;
+        bool is_too_much = borrowed->guess && !borrowed->is_used && borrow->tally.is_over;
+        if (is_too_much || is_missing_guess(borrowed))
+            script_keys_judge(borrow->script_keys, borrowed->guess, false);
+    }
+}
+
 void borrow_member(struct call *call, const struct entry *entry, struct bytes member)
 {
     struct need need = need_of(entry, NEED_MEMBER);

@@ -73,8 +73,12 @@ void borrow_begin(struct borrow *borrow);
 /* The words of a script's call, from which it may make names of keys. */
 struct script_words borrow_script_words(const struct space *space, const struct bytes *argv,
                                         uint32_t argc);
-/* After an attempt that needed nothing more, or could not go on: which guesses were right? */
+/* After an attempt that needed nothing more: which guesses were right? */
 void borrow_judge_guesses(const struct borrow *borrow);
+/* Does it still wait for a key that was guessed? */
+bool borrow_misses_guesses(const struct borrow *borrow);
+/* After an attempt that could not go on: guesses that have not come, or all if together they were too much, may be why. */
+void borrow_blame_guesses(const struct borrow *borrow);
 /* A script got this reply (RESP) to a command, or these arguments: keys that it needs later may have names of the list. */
 void borrow_note_reply(struct borrow *borrow, struct bytes frame);
 void borrow_note_words(struct borrow *borrow, const struct bytes *words, uint32_t count);

@@ -285,13 +285,13 @@ bool coordinated_begin_later(struct coordinated *transaction)
     return true;
 }
 
-/* Keys that were only guessed may be why it cannot go on: a shard is down, or a value is too big. So it begins again without them. */
+/* Keys that were only guessed may stop it, if a shard is down or silent, or a value is too big. So it begins again without them. */
 static bool goes_without_guesses(struct coordinated *transaction, enum metric reason)
 {
     struct borrow *borrow = transaction->borrow;
     if (!borrow || !borrow->has_guessed || reason == METRIC_BACKEND_FAILED_LOG)
         return false;
-    borrow_judge_guesses(borrow);
+    borrow_blame_guesses(borrow);
     borrow->is_without_guesses = true;
     if (!coordinated_begin_later(transaction))
         return false;
@@ -654,6 +654,8 @@ static void tick_one(struct coordinated *transaction)
             coordinated_resume(transaction);
         } else if (waits && is_over && !is_paused)
             coordinated_fail_late(transaction);
+        else if (waits && !is_paused && coordinated_guesses_are_late(transaction))
+            (void)goes_without_guesses(transaction, METRIC_BACKEND_FAILED_TIMEOUT);
         break;
     case COORDINATED_QUEUED:
         if (is_over && !partition->pause.is_quiescing)

@@ -53,6 +53,15 @@ bool coordinated_is_late(const struct coordinated *transaction)
            since_ms + partition->snapshot->config.transaction_timeout_ms;
 }
 
+bool coordinated_guesses_are_late(const struct coordinated *transaction)
+{
+    const struct partition *partition = transaction->coordinator->partition;
+    uint64_t half_ms = partition->snapshot->config.transaction_timeout_ms / 2;
+    return transaction->borrow &&
+           loop_mono_ms(partition->loop) >= transaction->time.started_ms + half_ms &&
+           borrow_misses_guesses(transaction->borrow);
+}
+
 static void forget_session(struct coordinated *transaction, const struct session *session)
 {
     push_messages_forget(&transaction->messages, session);

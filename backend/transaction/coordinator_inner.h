@@ -138,6 +138,8 @@ static inline struct participation *participation_at(struct list *link)
 void coordinated_drop_aside(struct coordinated *transaction);
 /* Has the transaction got nothing for transaction-timeout? */
 bool coordinated_is_late(const struct coordinated *transaction);
+/* Has it waited for half of transaction-timeout, and lacks keys that were only guessed? The other half must be enough without them. */
+bool coordinated_guesses_are_late(const struct coordinated *transaction);
 struct coordinated *coordinated_new(struct coordinator *coordinator);
 /* Sets the state, which must be one that may follow. */
 void coordinated_set_state(struct coordinated *transaction, enum coordinated_state state);

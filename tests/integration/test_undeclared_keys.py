@@ -217,11 +217,16 @@ def _(run):
             check(20 <= waits <= 50, '%s: %d waits in 20 runs' % (name, waits))
 
 
+def name_with_far(cluster):
+    """A key of shard 0 whose name and ':far' is one of shard 2."""
+    return next(name for name in ('n%d' % i for i in range(1000)) if cluster.shard_of(name) == 0 and cluster.shard_of(name + ':far') == 2)
+
+
 @suite.case('a script is not refused because of a key that it used in earlier runs and does not use now: its shard is down, or its value is too big')
 def _(run):
     script = "redis.call('INCR', KEYS[1]) if ARGV[1] == 'yes' then redis.call('STRLEN', KEYS[1] .. ':far') end return redis.call('GET', KEYS[2])"
     with Cluster(backends=3, partitions=1, linked=True, backend_options={'backend': {'borrow-limit': '1mb'}}) as cluster, cluster.connect() as client:
-        name = next(name for name in ('n%d' % i for i in range(1000)) if cluster.shard_of(name) == 0 and cluster.shard_of(name + ':far') == 2)
+        name = name_with_far(cluster)
         call = ['EVAL', script, 2, name, cluster.key_on(1)]
         client.pipeline([[*call, 'yes']] * 5)
         check_equal(client.get('SET', name + ':far', 'x' * 2000000), b'OK')
@@ -232,6 +237,20 @@ def _(run):
         for _ in range(5):
             check_equal(client.get(*call, 'no'), None)
         cluster.backends[2].start()
+
+
+@suite.case('… and also if its shard does not answer at all')
+def _(run):
+    script = "redis.call('INCR', KEYS[1]) if ARGV[1] == 'yes' then redis.call('STRLEN', KEYS[1] .. ':far') end return redis.call('GET', KEYS[2])"
+    options = {'backend': {'transaction-timeout': '8s', 'peer-timeout': '10m'}}
+    with Cluster(backends=3, partitions=1, linked=True, backend_options=options) as cluster, cluster.connect() as client:
+        name = name_with_far(cluster)
+        call = ['EVAL', script, 2, name, cluster.key_on(1)]
+        client.pipeline([[*call, 'yes']] * 5)
+        cluster.backends[2].pause()
+        check_equal(client.get(*call, 'no'), None)
+        cluster.backends[2].resume()
+        check_equal(client.get('GET', name), b'6')
 
 
 @suite.case('keys are fetched together also where their names take half of borrow-limit')
