@@ -69,7 +69,7 @@ static bool is_displaced(const struct server *server, const struct partition *pa
     return true;
 }
 
-/* Is it a copy of a shard that neither serves nor follows? Prints the reason. */
+/* Is it a copy of a shard that neither serves nor follows, or that has not caught up yet? Prints the reason. */
 static bool is_idle_copy(const struct server *server, const struct partition *partition,
                          struct out *reason)
 {
@@ -78,10 +78,11 @@ static bool is_idle_copy(const struct server *server, const struct partition *pa
     if (!is_found || !sums[PARTITION_COPY_IS_IDLE])
         return false;
     if (reason)
-        out_printf(reason,
-                   "partition %u is a copy of its shard that neither serves nor follows: see SCREE "
-                   "REPLICAS, and its log\n",
-                   partition->index);
+        out_printf(
+            reason,
+            "partition %u is a copy of its shard that neither serves nor follows, or has not "
+            "caught up yet: see SCREE REPLICAS, and its log\n",
+            partition->index);
     return true;
 }
 

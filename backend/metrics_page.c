@@ -98,7 +98,8 @@ static const struct label_family partition_families[] = {
     {LABEL_GAUGE, PARTITION_COPY_SERVES, "scree_backend_copy_serves",
      "1: of the copies, this one serves.", 0, 0, 0},
     {LABEL_GAUGE, PARTITION_COPY_IS_IDLE, "scree_backend_copy_idle",
-     "1: this copy neither serves nor follows another one.", 0, 0, 0},
+     "1: this copy neither serves nor follows another one, or has not caught up with it yet.", 0, 0,
+     0},
     {LABEL_GAUGE, PARTITION_COPY_BEHIND, "scree_backend_copy_behind_records",
      "Records that the slowest connected copy has not applied; at a copy that follows: that it has "
      "not applied itself.",

@@ -54,7 +54,7 @@ enum partition_word {
     PARTITION_COPIES,         /* members of its group; 0: its data have one copy */
     PARTITION_COPIES_UP,      /* of these, those that are connected, itself too */
     PARTITION_COPY_SERVES,
-    PARTITION_COPY_IS_IDLE, /* it neither serves nor follows */
+    PARTITION_COPY_IS_IDLE, /* it neither serves nor follows, or has not caught up yet */
     PARTITION_COPY_BEHIND, /* records that it, or the slowest one that follows it, has not applied */
     PARTITION_COPY_LAG_MS,       /* for how long that has been so */
     PARTITION_COPIES_UNREADABLE, /* copies that lack a record which cannot be read here */

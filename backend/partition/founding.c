@@ -51,6 +51,7 @@ struct founding {
     uint64_t ticket;                /* of the batch that writes it */
     uint64_t log_id;                /* in this batch: the log's new name; 0: it keeps its name */
     char shard[SHARD_NAME_MAX + 1]; /* of which the map had this copy last; empty: none yet */
+    bool was_close;                 /* it follows, and has had nearly all records of its leader */
     char waits[400];                /* why no group is founded, as it was logged last */
 };
 
@@ -111,7 +112,11 @@ static void on_role(void *owner, const struct replica_role *role)
     if (role->phase != REPLICA_PHASE_NONE)
         founding->has_asked = false;
     founding->role = *role;
-    cell_set(partition->metrics.cell, PARTITION_COPY_IS_IDLE, is_idle(role->phase));
+    if (is_idle(role->phase)) {
+        founding->was_close = false;
+        cell_set(partition->metrics.cell, PARTITION_COPY_IS_IDLE,
+                 1); /* show_copies says when it ends */
+    }
     leadership_role(partition, role);
 }
 
@@ -464,6 +469,20 @@ static uint64_t own_lag_us(const struct replica_figures *figures)
     return 0;
 }
 
+/* A copy that begins to follow may lack much, and one that has a vote may not be connected to the leader yet: the shard would stand still if
+ * a rolling update stopped another copy now. So it is not ready until it was close to its leader once. Later it may fall behind. */
+static bool is_catching_up(const struct partition *partition, const struct replica_figures *figures)
+{
+    struct founding *founding = partition->copies.founding;
+    const struct replica_figure *leader = replica_leader_heard(figures);
+    uint64_t applied = storage_committed(partition->storage);
+    bool is_behind = leader && applied + REPLICA_BEHIND_RECORDS < leader->applied;
+    bool serves = figures->phase == REPLICA_PHASE_SERVING;
+    founding->was_close |= serves || (leader && !is_behind);
+    bool has_vote = partition->snapshot->config.replicas == REPLICAS_VOTERS;
+    return !founding->was_close && (is_behind || has_vote);
+}
+
 static void show_copies(const struct partition *partition)
 {
     struct metric_cell *cell = partition->metrics.cell;
@@ -475,6 +494,8 @@ static void show_copies(const struct partition *partition)
     cell_set(cell, PARTITION_COPIES_UP, shown.up);
     cell_set(cell, PARTITION_COPIES_UNREADABLE, shown.unreadable);
     cell_set(cell, PARTITION_COPY_SERVES, serves);
+    cell_set(cell, PARTITION_COPY_IS_IDLE,
+             is_idle(figures.phase) || is_catching_up(partition, &figures));
     cell_set(cell, PARTITION_COPIES_SPARE, serves ? spare_copies(partition, &shown) : 0);
     cell_set(cell, PARTITION_COPY_TERM, figures.term);
     cell_set(cell, PARTITION_COPY_BEHIND,

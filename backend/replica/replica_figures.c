@@ -46,6 +46,16 @@ bool replica_is_led(const struct replica_figures *figures, uint64_t now_us)
     return has_other && 2 * there > voters;
 }
 
+const struct replica_figure *replica_leader_heard(const struct replica_figures *figures)
+{
+    for (unsigned i = 0; i < figures->count; i++) {
+        const struct replica_figure *copy = &figures->of[i];
+        if (copy->id == figures->leader && copy->id != figures->own && copy->heard_us)
+            return copy;
+    }
+    return NULL;
+}
+
 /* The figure of the member before, with what the copy said last. */
 static struct replica_figure figure_before(const struct replica_figures *before, uint64_t id)
 {

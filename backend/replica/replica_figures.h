@@ -9,7 +9,10 @@
 
 #include "backend/replica/replica.h"
 
-enum { REPLICA_FIGURES_MAX = 8 };
+enum {
+    REPLICA_FIGURES_MAX = 8,
+    REPLICA_BEHIND_RECORDS = 1000, /* a copy is behind that has more to apply */
+};
 
 /* The first record that a copy is known to lack, and since when: taken anew each time that the copy has it. */
 struct replica_lag {
@@ -58,6 +61,8 @@ uint64_t replica_lag_note(struct replica_lag *lag, uint64_t applied, uint64_t co
 /* Does another copy lead, or may one be elected, as far as this one has heard? The leader is there, or most voters are: a copy that has just
  * started has not heard yet which of them leads. */
 bool replica_is_led(const struct replica_figures *figures, uint64_t now_us);
+/* The copy that leads, if it is another one and has said how far it is; else NULL. */
+const struct replica_figure *replica_leader_heard(const struct replica_figures *figures);
 /* Any thread, until replica_free. */
 void replica_figures(struct replica *replica, struct replica_figures *to);
 

@@ -22,7 +22,6 @@ enum {
     DISK_HANGS_US = 3000000,
     DISK_HANGS_E = 4, /* as many times E */
     HOME_HANGS_TICKS = 100,
-    BEHIND_RECORDS = 1000,
 };
 
 static const uint64_t DECLINES_US = UINT64_C(3600) * 1000000;
@@ -102,6 +101,7 @@ void replica_behind_tick(struct replica *replica)
     const struct consensus *core = &replica->core;
     if (!replica->has_core)
         return;
-    bool is_behind = core->committed > atomic_load(&replica->shown.applied) + BEHIND_RECORDS;
+    bool is_behind =
+        core->committed > atomic_load(&replica->shown.applied) + REPLICA_BEHIND_RECORDS;
     replica_report(replica, CONSENSUS_BEHIND, is_behind);
 }

@@ -18,17 +18,17 @@ from support import ROOT, TESTS, monitors
 from support.certs import Authority
 from support.cluster import binary
 from support.harness import Suite, check, check_equal
-from support.kube import Agreement, Objects, container_of, render, render_with_tls
+from support.kube import SECOND_SET, Agreement, Objects, container_of, data_of, render, render_two_sets, render_with_tls
 from support.node import npm_ci
 
 suite = Suite(__doc__)
-OVERLAYS = ('k8s/overlays/dev', 'k8s/overlays/prod')
-PROD = 'k8s/overlays/prod'
+PROD, COPIES = 'k8s/overlays/prod', 'k8s/overlays/copies'
+OVERLAYS = ('k8s/overlays/dev', PROD, COPIES)
 
 
-@suite.case('both overlays render, with the number of pods they state')
+@suite.case('all overlays render, with the number of pods they state')
 def _(run):
-    for folder, want in zip(OVERLAYS, ((1, 1), (3, 3))):
+    for folder, want in zip(OVERLAYS, ((1, 1), (3, 3), (3, 3))):
         agreement = Agreement(render(folder))
         check_equal((agreement.replicas(agreement.proxy()), agreement.replicas(agreement.backend())), want, folder)
         run.note('%s: %d objects' % (folder, len(agreement.objects.all)))
@@ -278,6 +278,42 @@ def _(run):
         problems = agreement.problems()
         check(any(want in problem for problem in problems), 'expected %r among %s' % (want, problems))
     run.note('%d changes, each found' % len(BREAKS))
+
+
+A0 = 'scree-backend-a-1.scree-backend:7401 scree-backend-a-2.scree-backend:7401'
+COPIES_BREAKS = [
+    ('in several replica sets', replace_text('ConfigMap', 'scree-proxy-config', 'shards.ini', A0, A0.replace('a-2', 'b-2'))),
+    ('has two copies in one pod', replace_text('ConfigMap', 'scree-proxy-config', 'shards.ini', A0, A0.replace('2.scree-backend:7401', '1.scree-backend:7402'))),
+    ('has 2 copies: none may be lost', replace_text('ConfigMap', 'scree-proxy-config', 'shards.ini', A0, A0.split()[0])),
+    ('and replicas = no', replace_text('ConfigMap', 'scree-backend-config', 'backend.ini', 'replicas = voters', 'replicas = no')),
+    ('may be on one host', set_at('StatefulSet', 'scree-backend-a', POD + 'affinity', None)),
+    ('may be on one host', set_at('StatefulSet', 'scree-backend-a',
+                                  POD + 'affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/0/labelSelector/matchLabels/scree-replica-set', 'b')),
+    ('is not as the other replica sets', set_at('StatefulSet', 'scree-backend-b', BOX + 'resources/limits/memory', '4Gi')),
+    ('scree-backend --check', replace_text('ConfigMap', 'scree-backend-config', 'backend.ini', 'durability = always', 'durability = none')),
+]
+
+
+def two_sets():
+    """shards.ini of two replica sets of two shards each."""
+    first = data_of(Objects(render(COPIES)).get('ConfigMap', 'scree-proxy-config'))['shards.ini']
+    second = first[first.index('[shard '):].replace('[shard a-', '[shard b-').replace('scree-backend-a-', 'scree-backend-b-')
+    return first + re.sub(r'(?m)^slots = .*$', 'slots =', second)
+
+
+@suite.case('a second replica set, made as docs/kubernetes.md says, fits the first, and mistakes between sets are detected')
+def _(run):
+    with open(os.path.join(ROOT, 'docs/kubernetes.md')) as file:
+        check(SECOND_SET.strip() in file.read(), 'the page has other commands')
+    programs = os.path.dirname(binary('scree-proxy'))
+    rendered = render_two_sets(two_sets())
+    problems = Agreement(rendered, programs).problems()
+    check(not problems, '; '.join(problems))
+    for want, change in COPIES_BREAKS:
+        objects = Objects(copy.deepcopy(rendered))
+        change(objects)
+        found = Agreement(objects.all, programs if '--check' in want else None).problems()
+        check(any(want in problem for problem in found), 'expected %r among %s' % (want, found))
 
 
 @suite.case('the image has all programs and their libraries, does not run as root, and names every build package')

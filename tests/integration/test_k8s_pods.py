@@ -18,7 +18,7 @@ import urllib.request
 from support.certs import Authority
 from support.cluster import binary, metric, slot_of
 from support.harness import Skip, Suite, check, check_equal, patience, wait_for
-from support.kube import data_of, ini, render, render_with_tls
+from support.kube import Objects, data_of, ini, render, render_beside_prod, render_two_sets, render_with_tls
 from support.pods import Node, reachable
 from support.resp import Closed, Connection, ReplyError, value
 from support.spaces import enter_node
@@ -401,22 +401,193 @@ def _(run):
                         [b'%d' % i for i in range(600)])
 
 
+def copies_of(node, name='a'):
+    """Lines of SCREE REPLICAS of the copies of each partition, as the pods of the replica set that run have them."""
+    lines = []
+    for (of, _), pod in node.backends.items():
+        if of == name and pod.is_alive():
+            for port in ('partition-0', 'partition-1'):
+                with Connection((pod.address, pod.ports[port])) as client:
+                    check_equal(client.get('AUTH', BACKEND_PASSWORD), b'OK')
+                    lines += [dict(word.split('=', 1) for word in line.decode().split()) for line in client.get('SCREE', 'REPLICAS')]
+    return lines
+
+
+def up_with_copies(node, proxies):
+    """A replica set of three pods whose six copies are voters."""
+    for index in range(3):
+        node.start_backend(index, 'a')
+    for _ in range(proxies):
+        node.start_proxy()
+    for pod in list(node.backends.values()) + node.proxies:
+        pod.wait_ready()
+    wait_all_vote(node)
+
+
+def wait_all_vote(node):
+    """Each of six partitions names three voters, all of which are connected."""
+    wait_for(lambda: sum(line.get('kind') == 'voter' and line.get('up') == 'yes' for line in copies_of(node)) == 18, 'all copies to vote')
+
+
+def copies_node():
+    if REASON:
+        raise Skip('THE PODS WERE NOT RUN: %s' % REASON)
+    return Node(render('k8s/overlays/copies'))
+
+
+@suite.case('copies: a rolling update of a replica set under load, as a StatefulSet does it: no request fails')
+def _(run):
+    with copies_node() as node:
+        up_with_copies(node, 2)
+        with client_of(node) as client:
+            wait_settled(client, 1)
+        with Callers(node, run) as callers:
+            for index in (2, 1, 0):  # the next one only when this one is ready: it has caught up
+                node.backends['a', index].delete()
+                callers.let_play()
+                node.start_backend(index, 'a').wait_ready()
+                callers.let_play()
+        wait_all_vote(node)
+
+
+def store(client, name, count):
+    """Sets keys, each again until it is acknowledged."""
+    for i in range(count):
+        wait_for(lambda: client.get('SET', '%s:%d' % (name, i), i) == b'OK', 'a copy that serves')
+
+
+def check_stored(client, names, count):
+    for name in names:
+        wait_for(lambda: [value(reply) for reply in client.pipeline([['GET', '%s:%d' % (name, i)] for i in range(count)])] ==
+                 [b'%d' % i for i in range(count)], 'the keys of %s' % name)
+
+
+@suite.case('copies: a host dies with its disk: the others serve, its pod heals on an empty volume, then each other pod may die')
+def _(run):
+    with copies_node() as node:
+        up_with_copies(node, 1)
+        with client_of(node) as client:
+            wait_settled(client, 1)
+            store(client, 'before', 300)
+            node.backends['a', 0].remove()
+            store(client, 'without', 300)
+            shutil.rmtree(node.claim_of(0, 'a'))
+            node.start_backend(0, 'a').wait_ready()
+            wait_all_vote(node)
+            for index in (1, 2):
+                node.backends['a', index].remove()
+                check_stored(client, ('before', 'without'), 300)
+                node.start_backend(index, 'a').wait_ready()
+                wait_all_vote(node)
+
+
+@suite.case('copies: a second replica set gets its share of the slots under load, as the guide says')
+def _(run):
+    if REASON:
+        raise Skip('THE PODS WERE NOT RUN: %s' % REASON)
+    first = data_of(Objects(render('k8s/overlays/copies')).get('ConfigMap', 'scree-proxy-config'))['shards.ini']
+    with Node(render_two_sets(first)) as node:
+        up_with_copies(node, 1)
+        with client_of(node) as client, Callers(node, run) as callers:
+            wait_settled(client, 1)
+            second = first[first.index('[shard '):].replace('[shard a-', '[shard b-').replace('scree-backend-a-', 'scree-backend-b-')
+            publish_map(node, first.replace('epoch = 1', 'epoch = 2') + re.sub(r'(?m)^slots = .*$', 'slots =', second))
+            for index in range(3):
+                node.start_backend(index, 'b')
+            for index in range(3):
+                node.backends['b', index].wait_ready()
+            wait_settled(client, 2)
+            publish_map(node, rebalanced(node, 'slots', '--shards', 'b-0,b-1'))
+            wait_settled(client, 3)
+            callers.let_play()
+            owners = {owner_of(client, slot) for slot in range(0, 16384, 64)}
+            check_equal(owners, {'a-0', 'a-1', 'b-0', 'b-1'})
+
+
+@suite.case('copies: the data of prod moves to a replica set under load, as the guide says')
+def _(run):
+    if REASON:
+        raise Skip('THE PODS WERE NOT RUN: %s' % REASON)
+    old, new = (data_of(Objects(render(folder)).get('ConfigMap', 'scree-proxy-config'))['shards.ini']
+                for folder in ('k8s/overlays/prod', 'k8s/overlays/copies'))
+    with Node(render_beside_prod(old)) as node:
+        node.up(3, 1)
+        with client_of(node) as client, Callers(node, run) as callers:
+            wait_settled(client, 1)
+            store(client, 'before', 300)
+            publish_map(node, old.replace('epoch = 1', 'epoch = 2') + re.sub(r'(?m)^slots = .*$', 'slots =', new[new.index('[shard '):]))
+            for index in range(3):
+                node.start_backend(index, 'a')
+            for index in range(3):
+                node.backends['a', index].wait_ready()
+            wait_settled(client, 2)
+            publish_map(node, rebalanced(node, 'slots', '--shards=a-0,a-1' + ''.join(',-backend-%d-%d' % (pod, i) for pod in range(3) for i in (0, 1))))
+            wait_settled(client, 3)
+            check(b'drained:backend-0-0 ' in client.get('SCREE', 'MAP', 'STATUS'), 'they may stop')
+            publish_map(node, new.replace('epoch = 1', 'epoch = 4'))
+            wait_settled(client, 4)
+            for index in range(3):
+                node.backends.pop(index).delete()
+            callers.let_play()
+            check_stored(client, ['before'], 300)
+
+
+def with_first_pod_first(text):
+    """The map in which pod 0 has the first address of each shard."""
+    def turn(line):
+        addresses = line[1].split()
+        return 'address = ' + ' '.join(sorted(addresses, key=lambda address: not address.startswith('scree-backend-a-0.')))
+    return re.sub(r'(?m)^address = (.*)$', turn, text)
+
+
+@suite.case('copies: a backup whose shards lie on several volumes is restored into one pod, and the others fetch it, as the guide says')
+def _(run):
+    with copies_node() as node:
+        up_with_copies(node, 1)
+        text = data_of(node.objects.get('ConfigMap', 'scree-proxy-config'))['shards.ini']
+        with client_of(node) as client:
+            wait_settled(client, 1)
+            store(client, 'before', 300)
+            check(not isinstance(client.get('SCREE', 'BACKUP', 'START', 'WAIT'), ReplyError), 'a backup')
+            pods = [node.backends['a', index] for index in range(3)]
+            for pod in pods:
+                pod.delete()
+                if pod is not pods[0]:
+                    shutil.rmtree(os.path.join(pod.claim, 'data', 'data'))
+            publish_map(node, with_first_pod_first(text).replace('epoch = 1', 'epoch = 2'))
+            restore(node, pods[0], backups_of(pods), 'a-0,a-1')
+            for index in range(3):
+                node.start_backend(index, 'a')
+            for index in range(3):
+                node.backends['a', index].wait_ready()
+            wait_all_vote(node)
+            check_stored(client, ['before'], 300)
+
+
 def restore_backend(node, index):
     """Follows docs/kubernetes.md: the pod is stopped, a pod with its volumes restores into an empty data directory, the
     pod starts."""
     pod = node.backends[index]
     pod.delete()
-    data, backups = (os.path.join(pod.claim, name) for name in ('data', 'backups'))
-    shutil.rmtree(os.path.join(data, 'data'))
-    name = next(name for name in os.listdir(backups))
+    restore(node, pod, backups_of([pod]), 'backend-%d-0,backend-%d-1' % (index, index))
+    node.start_backend(index).wait_ready()
+
+
+def backups_of(pods):
+    """The folders of the backups on the volumes of these pods."""
+    return [os.path.join(folder, name) for folder in (os.path.join(pod.claim, 'backups') for pod in pods) for name in os.listdir(folder)]
+
+
+def restore(node, pod, backups, shards):
+    """A pod with the volumes of this one, which has ended, restores the shards into an empty data directory."""
+    data = os.path.join(pod.claim, 'data', 'data')
+    shutil.rmtree(data)
     context = pod.spec['securityContext']
     done = subprocess.run(['setpriv', '--reuid', str(context['runAsUser']), '--regid', str(context['runAsGroup']), '--clear-groups',
-                           binary('scree-backend'), '--data', os.path.join(data, 'data'), '--restore',
-                           os.path.join(backups, name), '--map', os.path.join(node.volumes['scree-proxy-config'].folder,
-                                                                             'shards.ini'),
-                           '--shard', 'backend-%d-0,backend-%d-1' % (index, index)], capture_output=True, text=True)
+                           binary('scree-backend'), '--data', data, '--restore', ','.join(backups),
+                           '--map', os.path.join(node.volumes['scree-proxy-config'].folder, 'shards.ini'), '--shard', shards],
+                          capture_output=True, text=True)
     check(done.returncode == 0, done.stdout + done.stderr)
-    node.start_backend(index).wait_ready()
 
 
 def made_backups(node):

@@ -9,6 +9,7 @@ Every check is one method check_…; tests/integration/test_k8s.py makes each of
 
 import base64
 import configparser
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,11 @@ import yaml
 from support import ROOT
 from support.harness import Skip
 
+SECOND_SET = r"""
+cp -r set-a set-b
+sed -i 's/set a/set b/; s/nameSuffix: -a/nameSuffix: -b/; s/scree-replica-set: a/scree-replica-set: b/' set-b/kustomization.yaml
+sed -i 's/^- set-a$/- set-a\n- set-b/' kustomization.yaml
+"""
 WORKLOADS = ('Deployment', 'StatefulSet')
 SIZES = {'Ki': 2 ** 10, 'Mi': 2 ** 20, 'Gi': 2 ** 30, 'kb': 2 ** 10, 'mb': 2 ** 20, 'gb': 2 ** 30}
 TIMES = {'ms': 0.001, 's': 1, 'm': 60, 'h': 3600}
@@ -53,6 +59,27 @@ def render_with_tls(files):
                                        {'name': 'scree-backend-config', 'behavior': 'merge', 'files': ['backend.ini', 'shards.ini']}],
                 'secretGenerator': [{'name': 'scree-tls', 'type': 'kubernetes.io/tls', 'files': sorted(files)}]}, file)
         return render(folder)
+
+
+def render_two_sets(shards):
+    """The copies overlay with a second replica set, made as docs/kubernetes.md says, and this shards.ini."""
+    return render_copies_changed(SECOND_SET, shards)
+
+
+def render_beside_prod(shards):
+    """The copies overlay with the backends of prod, from which the data is to move, and this shards.ini."""
+    return render_copies_changed("sed -i '/^patches:/,/^images:/{/^images:/!d}' kustomization.yaml", shards)
+
+
+def render_copies_changed(script, shards):
+    with tempfile.TemporaryDirectory(prefix='scree-overlay-') as folder:
+        root = os.path.join(folder, 'k8s')
+        shutil.copytree(os.path.join(ROOT, 'k8s'), root)
+        overlay = os.path.join(root, 'overlays/copies')
+        subprocess.run(['sh', '-ec', script], cwd=overlay, check=True)
+        with open(os.path.join(overlay, 'config/shards.ini'), 'w') as file:
+            file.write(shards)
+        return render(overlay)
 
 
 def render(folder):
@@ -110,6 +137,9 @@ class Objects:
             if one['metadata']['name'] == name:
                 return one
         return None
+
+    def backends(self):
+        return [one for one in self.of('StatefulSet') if one['metadata']['labels'].get('app.kubernetes.io/component') == 'backend']
 
     def workloads(self):
         return [one for kind in WORKLOADS for one in self.of(kind)]
@@ -179,9 +209,9 @@ class Agreement:
         seen = [(one['kind'], one['metadata']['name']) for one in self.objects.all]
         for name in set(seen):
             self.wrong(seen.count(name) > 1, 'there are two %s', name)
-        for kind, name in (('Service', 'scree-proxy'), ('Service', 'scree-backend'), ('Deployment', 'scree-proxy'),
-                           ('StatefulSet', 'scree-backend')):
+        for kind, name in (('Service', 'scree-proxy'), ('Service', 'scree-backend'), ('Deployment', 'scree-proxy')):
             self.wrong(not self.objects.get(kind, name), 'there is no %s %s', kind, name)
+        self.wrong(not self.backends(), 'there are no backends')
 
     def pods_of(self, labels):
         """The workloads whose pods have these labels."""
@@ -194,9 +224,16 @@ class Agreement:
                    len(chosen), labels)
         return chosen[0] if len(chosen) == 1 else None
 
+    def expect_all(self, owner, labels):
+        """The workload that is selected: the only one, or one of all the replica sets."""
+        chosen = self.pods_of(labels)
+        if chosen == self.backends():
+            return chosen[0]
+        return self.expect_one(owner, labels)
+
     def check_selectors(self):
         for one in self.objects.of('Service'):
-            self.expect_one(one, one['spec']['selector'])
+            self.expect_all(one, one['spec']['selector'])
         for kind in WORKLOADS + ('PodDisruptionBudget',):
             for one in self.objects.of(kind):
                 self.expect_one(one, one['spec']['selector']['matchLabels'])
@@ -238,7 +275,7 @@ class Agreement:
 
     def check_network_policies(self):
         for policy in self.objects.of('NetworkPolicy'):
-            workload = self.expect_one(policy, policy['spec']['podSelector']['matchLabels'])
+            workload = self.expect_all(policy, policy['spec']['podSelector']['matchLabels'])
             if not workload:
                 continue
             names = {port['name'] for port in container_of(workload)['ports']}
@@ -248,18 +285,18 @@ class Agreement:
         proxy, backend = (self.objects.get('NetworkPolicy', name) for name in ('scree-proxy', 'scree-backend'))
         if self.wrong(not proxy or not backend, 'NetworkPolicy for proxies or backends is missing'):
             return
-        def reached(policy, workload):
+        def reached(policy, workloads):
             return {port['port'] for rule in policy['spec']['egress'] for port in rule['ports']
-                    if self.pods_of(rule.get('to', [{}])[0].get('podSelector', {}).get('matchLabels')) == [workload]}
-        out, inner = reached(proxy, self.backend()), reached(proxy, self.proxy())
+                    if self.pods_of(rule.get('to', [{}])[0].get('podSelector', {}).get('matchLabels')) == workloads}
+        out, inner = reached(proxy, self.backends()), reached(proxy, [self.proxy()])
         ports = {port['containerPort'] for port in container_of(self.backend())['ports'] if port['name'] != 'admin'}
         self.wrong(out != ports, 'proxies may reach ports %s, backends listen on %s', sorted(out), sorted(ports))
         self.wrong(inner != {port['containerPort'] for port in container_of(self.proxy())['ports'] if port['name'] == 'admin'},
                    'proxies may reach ports %s of each other', sorted(inner))
-        self.wrong(reached(backend, self.backend()) != ports, 'backends may reach ports %s of each other, they listen on %s',
-                   sorted(reached(backend, self.backend())), sorted(ports))
+        self.wrong(reached(backend, self.backends()) != ports, 'backends may reach ports %s of each other, they listen on %s',
+                   sorted(reached(backend, self.backends())), sorted(ports))
         from_backends = {port['port'] for rule in backend['spec']['ingress'] for port in rule['ports'] for source in rule['from']
-                         if self.pods_of(source.get('podSelector', {}).get('matchLabels')) == [self.backend()]}
+                         if self.pods_of(source.get('podSelector', {}).get('matchLabels')) == self.backends()}
         names = {port['name'] for port in container_of(self.backend())['ports'] if port['name'] != 'admin'}
         self.wrong(from_backends != names, 'backends let each other in at %s', sorted(from_backends))
         for who, policy in (('proxies', proxy), ('backends', backend)):
@@ -357,8 +394,13 @@ class Agreement:
     def proxy(self):
         return self.objects.get('Deployment', 'scree-proxy')
 
+    def backends(self):
+        """The StatefulSets of backends: one, or one for each replica set."""
+        return self.objects.backends()
+
     def backend(self):
-        return self.objects.get('StatefulSet', 'scree-backend')
+        """One for all: check_replica_sets compares the others with it."""
+        return self.backends()[0]
 
     def options_of(self, workload):
         return self.objects.options(workload)
@@ -388,12 +430,12 @@ class Agreement:
     def check_shard_map(self):
         text = self.objects.file(self.proxy(), '/etc/scree/shards.ini')
         shards = [section for name, section in ini(text).items() if name.startswith('shard ')]
-        got = sorted(shard['address'] for shard in shards)
+        got = sorted(address for shard in shards for address in shard['address'].split())
         backend, options = self.backend(), self.options_of(self.backend())['backend']
         is_tls = self.options_of(self.proxy())['upstream'].get('tls') == 'yes'
         first = int(options['tls-port' if is_tls else 'port'])
-        want = sorted('%s-%d.%s:%d' % (backend['metadata']['name'], pod, backend['spec']['serviceName'], first + i)
-                      for pod in range(self.replicas(backend)) for i in range(int(options['partitions'])))
+        want = sorted('%s-%d.%s:%d' % (one['metadata']['name'], pod, one['spec']['serviceName'], first + i)
+                      for one in self.backends() for pod in range(self.replicas(one)) for i in range(int(options['partitions'])))
         self.wrong(got != want, 'shards.ini has %s, the pods are %s', got, want)
         path = os.path.join('/etc/scree', options.get('shards', 'no map'))
         self.wrong(self.objects.file(backend, path) != text, 'backends have another shards.ini than proxies')
@@ -401,6 +443,29 @@ class Agreement:
                    'advertise-host = %s is not the name of a pod in shards.ini', options.get('advertise-host'))
         self.wrong(is_tls != (options.get('peer-tls') == 'yes'), 'peer-tls = %s does not fit the addresses in shards.ini',
                    options.get('peer-tls'))
+
+    def check_replica_sets(self):
+        def without_names(one):
+            text = json.dumps(one, sort_keys=True)
+            label = one['metadata']['labels'].get('scree-replica-set', '')
+            return text.replace(one['metadata']['name'], 'scree-backend').replace('"scree-replica-set": "%s"' % label, '')
+        for one in self.backends():
+            self.wrong(without_names(one) != without_names(self.backend()), '%s is not as the other replica sets', one['metadata']['name'])
+        voters = self.options_of(self.backend())['backend'].get('replicas', 'no') != 'no'
+        for name, shard in ini(self.objects.file(self.proxy(), '/etc/scree/shards.ini')).items():
+            if not name.startswith('shard '):
+                continue
+            pods = [address.split('.')[0] for address in shard['address'].split()]
+            self.wrong(len({pod.rpartition('-')[0] for pod in pods}) > 1, '%s has copies in several replica sets', name)
+            self.wrong(len(set(pods)) < len(pods), '%s has two copies in one pod', name)
+            self.wrong((len(pods) > 1) != voters, '%s has %d copies, and replicas = %s', name, len(pods), 'voters' if voters else 'no')
+            self.wrong(voters and len(pods) < 3, '%s has %d copies: none may be lost', name, len(pods))
+        for one in self.backends() if voters else ():
+            rules = one['spec']['template']['spec'].get('affinity', {}).get('podAntiAffinity', {}).get(
+                'requiredDuringSchedulingIgnoredDuringExecution', [])
+            is_apart = any(rule['topologyKey'] == 'kubernetes.io/hostname' and self.pods_of(rule['labelSelector']['matchLabels']) == [one]
+                           for rule in rules)
+            self.wrong(not is_apart, '%s: two copies of a shard may be on one host', one['metadata']['name'])
 
     def check_secrets(self):
         proxy, backend = ini(self.objects.file(self.proxy(), '/etc/scree-secrets/secrets.ini') or ''), \

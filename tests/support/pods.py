@@ -236,9 +236,14 @@ class Node:
                                         mode, spec['securityContext']['fsGroup'])
         return self.volumes[name].folder
 
-    def start_backend(self, index):
-        workload = self.objects.get('StatefulSet', 'scree-backend')
-        claim = os.path.join(self.folder, 'claim-%d' % index)
+    def claim_of(self, index, name=''):
+        """The folder of this pod's volumes, which outlives the pod."""
+        return os.path.join(self.folder, 'claim-%s%d' % (name and name + '-', index))
+
+    def start_backend(self, index, name=''):
+        """Pod `index` of the StatefulSet scree-backend, or of the replica set with this name."""
+        workload = self.objects.get('StatefulSet', 'scree-backend' + (name and '-' + name))
+        claim = self.claim_of(index, name)
         context = workload['spec']['template']['spec']['securityContext']
         for template in workload['spec']['volumeClaimTemplates']:
             volume = os.path.join(claim, template['metadata']['name'])
@@ -246,10 +251,10 @@ class Node:
                 os.makedirs(volume)
                 os.chown(volume, 0, context['fsGroup'])
                 os.chmod(volume, 0o2775)  # the mode that the kubelet sets for fsGroup
-        name = '%s-%d' % (workload['metadata']['name'], index)
-        pod = Pod(self, workload, name, claim)
-        self.backends[index] = pod
-        self.hosts['%s.%s' % (name, workload['spec']['serviceName'])] = pod.address
+        pod_name = '%s-%d' % (workload['metadata']['name'], index)
+        pod = Pod(self, workload, pod_name, claim)
+        self.backends[(name, index) if name else index] = pod
+        self.hosts['%s.%s' % (pod_name, workload['spec']['serviceName'])] = pod.address
         self.write_hosts()
         return pod
 

@@ -42,6 +42,20 @@ START_TEST(a_copy_that_has_caught_up_does_not_lag_any_more)
 }
 END_TEST
 
+START_TEST(a_leader_is_heard_when_another_copy_leads_and_has_said_how_far_it_is)
+{
+    struct replica_figures figures = {
+        .own = 1, .count = 2, .of = {{.id = 1, .heard_us = 5}, {.id = 2}}};
+    ck_assert_ptr_null(replica_leader_heard(&figures)); /* nobody leads */
+    figures.leader = 2;
+    ck_assert_ptr_null(replica_leader_heard(&figures)); /* it has said nothing */
+    figures.of[1].heard_us = 7;
+    ck_assert_ptr_eq(replica_leader_heard(&figures), &figures.of[1]);
+    figures.leader = 1;
+    ck_assert_ptr_null(replica_leader_heard(&figures)); /* this copy leads */
+}
+END_TEST
+
 /* Copies are written as "+v -v +l": a voter that is connected, one that is not, a learner. Their ids are 1, 2 …; `own` is always connected. */
 static bool is_led(const char *copies, uint64_t own, uint64_t leader)
 {
@@ -86,6 +100,7 @@ int main(void)
     tcase_add_test(tests, a_copy_that_stands_still_lags_by_the_time_since_then);
     tcase_add_test(tests, a_copy_that_follows_records_without_end_lags_by_its_delay);
     tcase_add_test(tests, a_copy_that_has_caught_up_does_not_lag_any_more);
+    tcase_add_test(tests, a_leader_is_heard_when_another_copy_leads_and_has_said_how_far_it_is);
     tcase_add_test(tests, two_of_five_that_are_left_have_no_leader);
     tcase_add_test(tests, one_of_three_that_is_left_has_no_leader);
     tcase_add_test(tests, a_warm_copy_is_led_by_the_voter_if_that_is_there);
