@@ -108,6 +108,9 @@ static const struct label_family partition_families[] = {
      "For how long the slowest connected copy, or a copy that follows itself, has lacked records "
      "that are committed.",
      1e3, 0, 0},
+    {LABEL_GAUGE, PARTITION_COPY_PAUSED_MS, "scree_backend_copy_paused_seconds",
+     "Time until a copy that SCREE REPLICAS PAUSE has paused adds records again; 0: none is.", 1e3,
+     0, 0},
     {LABEL_GAUGE, PARTITION_COPIES_UNREADABLE, "scree_backend_copies_log_unreadable",
      "Copies that lack a record of the log which cannot be read here.", 0, 0, 0},
     {LABEL_GAUGE, PARTITION_COPIES_DIFFERENT, "scree_backend_copies_different",

@@ -9,12 +9,14 @@
 #include "backend/context/process.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/partition/compare.h"
+#include "backend/partition/copy_pause.h"
 #include "backend/partition/founding.h"
 #include "backend/partition/hand_over.h"
 #include "backend/replica/replica_figures.h"
 #include "backend/session/session.h"
 #include "backend/storage/storage.h"
 #include "shared/clock.h"
+#include "shared/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -278,10 +280,10 @@ static void reply_partition(struct call *call, const struct replica_figures *fig
     char line[LINE_BYTES];
     (void)snprintf(line, sizeof line,
                    "partition=%u phase=%s term=%" PRIu64 " leader=%s last=%" PRIu64
-                   " committed=%" PRIu64 " applied=%" PRIu64,
+                   " committed=%" PRIu64 " applied=%" PRIu64 " paused_ms=%" PRIu64,
                    call->partition->index, phase_word(role->phase), role->term,
                    *role->leader_address ? role->leader_address : "-", figures->last,
-                   figures->committed, offset_of(call));
+                   figures->committed, offset_of(call), copy_pause_left_ms(call->partition));
     reply_bulk_text(&call->reply, line);
 }
 
@@ -389,16 +391,37 @@ static void begin_comparison(struct call *call)
     reply_bulk_text(&call->reply, line);
 }
 
-/* FOUND and FORCE decide about one copy, so they are for clients of this copy, and not for those of a proxy. */
-static const char *act_on_copy(const struct call *call)
+static const char *pause_copy(struct call *call)
+{
+    int64_t seconds;
+    if (call->argc != 4 || !number_parse_int64(call->argv[3], &seconds) || seconds < 1 ||
+        seconds > COPY_PAUSE_SECONDS_MAX)
+        return "expected SCREE REPLICAS PAUSE and seconds from 1 to 86400";
+    return copy_pause_begin(call->partition, (uint64_t)seconds);
+}
+
+static const char *resume_copy(const struct call *call)
+{
+    if (call->argc != 3)
+        return "expected SCREE REPLICAS RESUME";
+    copy_pause_end(call->partition, "order");
+    return NULL;
+}
+
+/* What acts on one copy is for clients of this copy, and not for those of a proxy. */
+static const char *act_on_copy(struct call *call)
 {
     if (call->session->login.is_internal)
         return "connect to the copy itself, not through a proxy";
+    if (bytes_is(call->argv[2], "pause"))
+        return pause_copy(call);
+    if (bytes_is(call->argv[2], "resume"))
+        return resume_copy(call);
     if (bytes_is(call->argv[2], "found"))
         return founding_found(call->partition);
     if (bytes_is(call->argv[2], "force"))
         return founding_force(call->partition);
-    return "expected SCREE REPLICAS, with HASH, FOUND or FORCE or without";
+    return "expected SCREE REPLICAS, with HASH, PAUSE, RESUME, FOUND or FORCE or without";
 }
 
 void cmd_scree_replicas(struct call *call)

@@ -57,6 +57,7 @@ enum partition_word {
     PARTITION_COPY_IS_IDLE, /* it neither serves nor follows, or has not caught up yet */
     PARTITION_COPY_BEHIND, /* records that it, or the slowest one that follows it, has not applied */
     PARTITION_COPY_LAG_MS,       /* for how long that has been so */
+    PARTITION_COPY_PAUSED_MS,    /* for how long it adds no records still (copy_pause.h) */
     PARTITION_COPIES_UNREADABLE, /* copies that lack a record which cannot be read here */
     PARTITION_COPIES_DIFFERENT,  /* whose rows are others, or cannot be read (compare.h) */
     PARTITION_COPIES_SPARE, /* connected copies that may be lost: then the shard still serves */

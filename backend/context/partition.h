@@ -329,7 +329,8 @@ struct partition_copies {
     const char *leader;          /* the address of the copy that leads; empty: not known */
     struct leader_line *line;    /* to that copy (backend/partition/leader_line.h) */
     struct cluster_heard *heard; /* what it has said of all shards; NULL: nothing */
-    struct compare *compare;     /* of rows with those of the other copies; NULL: none yet */
+    uint64_t paused_until_ms; /* monotonic; 0: it adds records (backend/partition/copy_pause.h) */
+    struct compare *compare;  /* of rows with those of the other copies; NULL: none yet */
     /* Reads again all that is cached from the store. False: it cannot be read. Set also without copies. */
     bool (*read_anew)(void *partition);
 };

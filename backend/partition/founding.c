@@ -5,6 +5,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/copy_pause.h"
 #include "backend/partition/leadership.h"
 #include "backend/peer/peer_set.h"
 #include "backend/replica/replica_figures.h"
@@ -498,6 +499,7 @@ static void show_copies(const struct partition *partition)
              is_idle(figures.phase) || is_catching_up(partition, &figures));
     cell_set(cell, PARTITION_COPIES_SPARE, serves ? spare_copies(partition, &shown) : 0);
     cell_set(cell, PARTITION_COPY_TERM, figures.term);
+    cell_set(cell, PARTITION_COPY_PAUSED_MS, copy_pause_left_ms(partition));
     cell_set(cell, PARTITION_COPY_BEHIND,
              serves ? shown.behind
                     : missing_records(storage_committed(partition->storage), figures.committed));

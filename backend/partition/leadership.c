@@ -289,12 +289,13 @@ static void lose_leadership(struct partition *partition, enum replica_phase phas
     wait_from_now(partition);
 }
 
-/* What is being compared would hold up a copy that is about to lead. */
-static void forget_compared(struct partition *partition, const struct replica_role *role)
+/* What is being compared, or a pause, would hold up a copy that is about to lead. */
+static void stop_holding(struct partition *partition, const struct replica_role *role)
 {
     const struct replica_role *old = &partition->copies.leadership->role;
     if (role->phase != old->phase || role->term != old->term || role->leader != old->leader)
-        replica_apply_new_role(partition->copies.leadership->apply);
+        replica_apply_new_role(partition->copies.leadership->apply,
+                               role->phase == REPLICA_PHASE_FOLLOWING);
 }
 
 /* Also when the leader is elected again: clients have waited. */
@@ -317,7 +318,7 @@ void leadership_role(void *owner, const struct replica_role *role)
         role->phase == REPLICA_PHASE_NONE || role->phase == REPLICA_PHASE_SERVING;
     if (!leadership->apply)
         return;
-    forget_compared(partition, role);
+    stop_holding(partition, role);
     if (!partition->copies.is_closed &&
         (role->phase != REPLICA_PHASE_SERVING || role->term != partition->copies.term))
         lose_leadership(partition, role->phase);
@@ -370,6 +371,12 @@ void leadership_tick(struct partition *partition)
         group_clock_tick(&partition->copies.time);
     take_over_when_done(partition);
     leader_return_tick(partition, &partition->copies.leadership->returning);
+}
+
+bool leadership_follows(const struct partition *partition)
+{
+    const struct leadership *leadership = partition->copies.leadership;
+    return leadership && leadership->role.phase == REPLICA_PHASE_FOLLOWING;
 }
 
 /* Also at the end, when the write buffers are applied and `leadership` is freed. */

@@ -49,5 +49,7 @@ void leadership_has_room(struct partition *partition);
 void leadership_logged(struct partition *partition, uint64_t ticket, uint64_t index);
 /* The batches that were not durable were rolled back. */
 void leadership_not_logged(struct partition *partition);
+/* Is it a copy that follows another one, or waits for one to be elected? */
+bool leadership_follows(const struct partition *partition);
 /* The partition cannot go on in its role: ends the process, with the reason in the log. */
 void leadership_end_process(const struct partition *partition, const char *why);

@@ -7,6 +7,7 @@
 #include "backend/format/encoding.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/compare.h"
+#include "backend/partition/copy_pause.h"
 #include "backend/partition/shards.h"
 #include "backend/session/reply_stream.h"
 #include "backend/session/tracking.h"
@@ -187,7 +188,8 @@ static bool may_add(const struct replica_apply *apply)
     const struct partition_running *running = &partition->running;
     return !apply->is_ended && partition->copies.is_following && replica_apply_is_behind(apply) &&
            !running->aside && !running->busy_error && !compare_holds(partition) &&
-           !commit_follow_is_stopped(partition->commit) && !partition_is_full(partition);
+           !copy_pause_holds(partition) && !commit_follow_is_stopped(partition->commit) &&
+           !partition_is_full(partition);
 }
 
 static void plan_step(struct replica_apply *apply)
@@ -270,12 +272,16 @@ void replica_apply_tick(struct replica_apply *apply)
     }
     if (++apply->ticks % TICKS_PER_SECOND == 0)
         do_each_second(apply);
+    copy_pause_tick(apply->partition);
     plan_step(apply);
 }
 
-void replica_apply_new_role(struct replica_apply *apply)
+void replica_apply_new_role(struct replica_apply *apply, bool follows)
 {
     compare_forget(apply->partition);
+    if (!follows)
+        copy_pause_end(apply->partition, "role");
+    plan_step(apply);
 }
 
 void replica_apply_stop_sums(struct replica_apply *apply)

@@ -8,6 +8,8 @@
  * A record is added whole between two commands. What is derived from rows follows: clients that track keys, or wait for them, are told
  * after each step; counters of keys are read again ten times a second, and the records of slots, libraries and stored options at once.
  *
+ * Between two records it may stop: for sums of rows (compare.h), or because an operator says so (copy_pause.h).
+ *
  * A record that this release cannot read ends it, with a line in the log: nothing is skipped. When the disk fails, the tables are opened
  * again each second, and it goes on behind what they have then.
  */
@@ -30,8 +32,9 @@ void replica_apply_upto(struct replica_apply *apply, uint64_t index);
 void replica_apply_go_on(struct replica_apply *apply);
 /* To be called ten times a second. */
 void replica_apply_tick(struct replica_apply *apply);
-/* The role has changed: no record is held up any more until rows are summed up (compare.h). */
-void replica_apply_new_role(struct replica_apply *apply);
+/* The role has changed: no record is held up any more until rows are summed up (compare.h). A pause ends unless this copy follows, since whoever
+ * is about to serve, or to leave its group, must not wait for an operator. */
+void replica_apply_new_role(struct replica_apply *apply, bool follows);
 /* The store may be opened again. */
 void replica_apply_stop_sums(struct replica_apply *apply);
 /* Are there committed records that were not added? */

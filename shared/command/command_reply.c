@@ -423,7 +423,7 @@ void command_reply_help(struct reply *reply, const struct command *container,
     CHECK(command_has_subs(container));
     int64_t lines = 1;
     char name[40];
-    char line[256];
+    char line[512];
     for (enum command_id id = container->made.sub_first; id != COMMAND_NONE;
          id = command_of(id)->made.sub_next)
         lines += is_shown(command_of(id)) && (command_of(id)->handlers & handler) ? 2 : 0;
@@ -439,7 +439,7 @@ void command_reply_help(struct reply *reply, const struct command *container,
             continue;
         command_upper(sub->name, name, sizeof(name));
         reply_status(reply, name);
-        (void)snprintf(line, sizeof(line), "    %s", sub->summary);
+        CHECK(snprintf(line, sizeof line, "    %s", sub->summary) < (int)sizeof line);
         reply_status(reply, line);
     }
 }
