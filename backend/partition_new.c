@@ -13,7 +13,7 @@
 #include "backend/partition_tick.h"
 #include "backend/script/script.h"
 #include "backend/session/changes.h"
-#include "backend/session/command_stats.h"
+#include "backend/session/held_stats.h"
 #include "backend/session/pubsub.h"
 #include "backend/session/push_message.h"
 #include "backend/session/reply_stream.h"
@@ -88,7 +88,7 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     partition->saves.last_s = clock_wall_us() / 1000000;
     arena_init(&partition->running.arena);
     out_init(&partition->running.discarded);
-    partition->metrics.held_stats = command_stats_new();
+    partition->metrics.held_stats = held_stats_new();
     partition->metrics.latency = latency_new();
     acl_log_init(&partition->metrics.acl_log);
     list_init(&partition->clients.all);
@@ -137,7 +137,7 @@ void partition_free(struct partition *partition)
     pubsub_free(partition->watchers.pubsub);
     tracking_free(partition->watchers.tracking);
     push_messages_free(partition->watchers.messages);
-    command_stats_free(partition->metrics.held_stats);
+    held_stats_free(partition->metrics.held_stats);
     latency_free(partition->metrics.latency);
     partition_storage_free(partition);
     if (partition->metrics.stats)

@@ -36,14 +36,28 @@ static inline void cell_set(struct metric_cell *cell, uint32_t word, uint64_t va
 {
     atomic_store_explicit(&cell->words[word], value, memory_order_relaxed);
 }
-/* Adds to the histogram whose HISTOGRAM_WORDS begin at `word`. */
-static inline void cell_observe(struct metric_cell *cell, uint32_t word, uint64_t value)
+/* The histogram's bucket of a value. */
+static inline uint32_t cell_bucket(uint64_t value)
 {
     uint32_t bucket = value <= 1 ? 0 : 64 - (uint32_t)__builtin_clzll(value - 1);
-    if (bucket >= HISTOGRAM_BUCKETS)
-        bucket = HISTOGRAM_BUCKETS - 1;
-    cell_add(cell, word + bucket, 1);
-    cell_add(cell, word + HISTOGRAM_BUCKETS, value);
+    return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
+}
+/* Values of one bucket. */
+struct cell_values {
+    uint64_t one; /* any one of them */
+    uint64_t count;
+    uint64_t sum;
+};
+/* Adds to the histogram whose HISTOGRAM_WORDS begin at `word`. */
+static inline void cell_observe_many(struct metric_cell *cell, uint32_t word,
+                                     const struct cell_values *values)
+{
+    cell_add(cell, word + cell_bucket(values->one), values->count);
+    cell_add(cell, word + HISTOGRAM_BUCKETS, values->sum);
+}
+static inline void cell_observe(struct metric_cell *cell, uint32_t word, uint64_t value)
+{
+    cell_observe_many(cell, word, &(struct cell_values){value, 1, value});
 }
 
 enum label_kind {

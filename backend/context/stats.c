@@ -17,15 +17,14 @@ void stats_free(struct stats *stats)
 {
     for (int i = 0; i < SLOWLOG_KINDS; i++)
         slowlog_reset(&stats->slowlogs[i], NULL);
-    free(stats->held.names);
+    free(stats->held.errors);
     free(stats);
 }
 
 void stats_reset(struct stats *stats, const struct metrics *metrics)
 {
     struct stats fresh = {
-        .held.names = stats->held.names,
-        .held.cap = stats->held.cap,
+        .held.errors = stats->held.errors,
         .sampled_ms = stats->sampled_ms,
         .before.lazyfreed = stats_metric(metrics, METRIC_BACKEND_LAZYFREED),
         .before.expired = stats_metric(metrics, METRIC_BACKEND_EXPIRED),
@@ -37,34 +36,34 @@ void stats_reset(struct stats *stats, const struct metrics *metrics)
     *stats = fresh;
 }
 
-/* Adds one to the count of the error code; codes are sorted by name. */
-static void count_error(struct stats *stats, const char *name)
+/* Adds to the count of the error code; codes are sorted by name. */
+static void count_name(struct error_stats errors[STATS_ERRORS_MAX], uint32_t *count,
+                       const char *name, uint64_t number)
 {
     uint32_t at = 0;
-    stats->errors_total++;
-    while (at < stats->errors_count && strcmp(stats->errors[at].name, name) < 0)
+    while (at < *count && strcmp(errors[at].name, name) < 0)
         at++;
-    struct error_stats *error = &stats->errors[at];
-    if (at < stats->errors_count && strcmp(error->name, name) == 0) {
-        error->count++;
+    struct error_stats *error = &errors[at];
+    if (at < *count && strcmp(error->name, name) == 0) {
+        error->count += number;
         return;
     }
-    if (stats->errors_count == STATS_ERRORS_MAX)
+    if (*count == STATS_ERRORS_MAX)
         return;
-    memmove(error + 1, error, (stats->errors_count - at) * sizeof *error);
-    stats->errors_count++;
+    memmove(error + 1, error, (*count - at) * sizeof *error);
+    (*count)++;
     (void)snprintf(error->name, sizeof error->name, "%s", name);
-    error->count = 1;
+    error->count = number;
 }
 
-static void hold_error(struct stats *stats, const char *name)
+static void hold_error(struct held_errors *held, const char *name)
 {
-    if (stats->held.count == stats->held.cap) {
-        stats->held.cap = stats->held.cap ? stats->held.cap * 2 : 16;
-        stats->held.names = realloc(stats->held.names, stats->held.cap * sizeof *stats->held.names);
-        CHECK(stats->held.names);
+    if (!held->errors) {
+        held->errors = calloc(STATS_ERRORS_MAX, sizeof *held->errors);
+        CHECK(held->errors);
     }
-    memcpy(stats->held.names[stats->held.count++], name, STATS_ERROR_NAME_MAX);
+    count_name(held->errors, &held->count, name, 1);
+    held->total++;
 }
 
 void stats_error(struct stats *stats, const char *text)
@@ -72,10 +71,12 @@ void stats_error(struct stats *stats, const char *text)
     char name[STATS_ERROR_NAME_MAX] = {0};
     size_t len = strcspn(text, " \r\n");
     memcpy(name, text, len < sizeof name ? len : sizeof name - 1);
-    if (stats->errors_are_held)
-        hold_error(stats, name);
-    else
-        count_error(stats, name);
+    if (stats->errors_are_held) {
+        hold_error(&stats->held, name);
+        return;
+    }
+    count_name(stats->errors, &stats->errors_count, name, 1);
+    stats->errors_total++;
 }
 
 void stats_hold_errors(struct stats *stats)
@@ -85,9 +86,14 @@ void stats_hold_errors(struct stats *stats)
 
 void stats_release_errors(struct stats *stats, bool is_good)
 {
-    for (uint32_t i = 0; is_good && i < stats->held.count; i++)
-        count_error(stats, stats->held.names[i]);
-    stats->held.count = 0;
+    struct held_errors *held = &stats->held;
+    for (uint32_t i = 0; is_good && i < held->count; i++)
+        count_name(stats->errors, &stats->errors_count, held->errors[i].name,
+                   held->errors[i].count);
+    if (is_good)
+        stats->errors_total += held->total;
+    held->count = 0;
+    held->total = 0;
     stats->errors_are_held = false;
 }
 

@@ -48,11 +48,11 @@ struct stats_before {
     uint64_t misses;
 };
 
-/* Names of errors that are not counted yet. */
+/* Errors that are not counted yet. */
 struct held_errors {
-    char (*names)[STATS_ERROR_NAME_MAX];
+    struct error_stats *errors; /* STATS_ERRORS_MAX, sorted by name; NULL: there was none yet */
     uint32_t count;
-    uint32_t cap;
+    uint64_t total; /* errors, also of names that have no place */
 };
 
 struct stats {

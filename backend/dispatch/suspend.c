@@ -9,6 +9,7 @@
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/session/command_stats.h"
+#include "backend/session/held_stats.h"
 #include "backend/session/limits.h"
 #include "backend/session/session.h"
 #include "backend/storage/overlay.h"
@@ -23,6 +24,8 @@ enum {
     SUSPEND_TRIES = 16,
     PREFETCH_FRAMES_MAX = 64,
     PREFETCH_KEYS_MAX = 256, /* keys of one command */
+    /* a script that has run as many commands of its own shard is not rolled back any more, because it would run them all again */
+    UNDONE_COMMANDS_MAX = 16384,
 };
 
 /* ---- prefetch ---- */
@@ -274,7 +277,7 @@ void suspend_before_nested(struct call *script, const struct command *command)
                                   !(command->flags & CMD_ADMIN));
     if (script->borrow)
         return; /* rolled back in any case: its other calls leave no effects, and may run again */
-    if (!is_undone || command_stats_are_full(script->partition))
+    if (!is_undone || command_stats_held(script->partition) >= UNDONE_COMMANDS_MAX)
         suspend_forbid(script);
 }
 

@@ -4,6 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/slot_load.h"
 #include "backend/context/stats.h"
+#include "backend/session/held_stats.h"
 #include "backend/session/session.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -11,22 +12,14 @@
 
 #include <stdlib.h>
 
-enum { HELD_MAX = 16384, COPIED_BYTES_MAX = 1 << 20 };
-
-/* Statistics of one command. */
-struct ran {
-    const struct command *command;
-    uint64_t usec;
-    const struct bytes *argv; /* for the slow log; NULL: it is not slow */
-    void *copy;               /* a copy of a script's arguments; NULL: `argv` stays valid */
-    uint32_t argc;
-    bool failed;
-    bool is_refused; /* the command did not run */
-};
+static uint64_t log_length(const struct call *call, enum slowlog_kind kind)
+{
+    return (uint64_t)call->partition->snapshot->slowlog_len_max[kind];
+}
 
 /* `value`: µs or bytes. `shards`: those on which the command ran; 0: not known. */
-static void log_call(const struct call *call, enum slowlog_kind kind, uint64_t value,
-                     uint32_t shards)
+static void log_into(struct slowlog *log, const struct call *call, enum slowlog_kind kind,
+                     uint64_t value, uint32_t shards)
 {
     const struct slow_command slow = {
         .at_s = call->now_ms / 1000,
@@ -39,8 +32,13 @@ static void log_call(const struct call *call, enum slowlog_kind kind, uint64_t v
         .argc = call->argc,
         .shards = shards,
     };
-    slowlog_push(&call->partition->metrics.stats->slowlogs[kind], &slow,
-                 (uint64_t)call->partition->snapshot->slowlog_len_max[kind]);
+    slowlog_push(log, &slow, log_length(call, kind));
+}
+
+static void log_call(const struct call *call, enum slowlog_kind kind, uint64_t value,
+                     uint32_t shards)
+{
+    log_into(&call->partition->metrics.stats->slowlogs[kind], call, kind, value, shards);
 }
 
 static bool is_logged(const struct call *call, enum slowlog_kind kind, uint64_t value)
@@ -60,15 +58,17 @@ static void log_if_slow(const struct call *call, uint64_t usec)
         log_call(call, SLOWLOG_SLOW, usec, 0);
 }
 
-/* Adds a call that has ended to the statistics of INFO and LATENCY. */
-static void count_ended(const struct call *call, uint64_t usec)
+/* Adds runs of the call's command, which have ended, to the statistics of INFO and LATENCY. */
+static void count_ended(const struct call *call, const struct runs *runs)
 {
     struct partition *partition = call->partition;
     struct command_stats *stats = &partition->metrics.stats->commands[call->command->id];
-    stats->calls++;
-    stats->failed += call->failed;
+    stats->calls += runs->count;
+    if (runs->end == RUN_FAILED)
+        stats->failed += runs->count;
     if (partition->snapshot->latency_tracking)
-        latency_add_command(partition->metrics.latency, call->command->id, usec);
+        latency_add_command(partition->metrics.latency, call->command->id, runs->usec_max,
+                            runs->count);
 }
 
 /* Is it a command that the proxy sends for itself: PING, HELLO, MULTI before a transaction's commands …? When a client sends one of
@@ -83,81 +83,62 @@ static bool is_of_proxy(const struct call *call)
     return is_answered_there && call->session->login.is_internal && !call->in_exec;
 }
 
-/* Counts the call for INFO and LATENCY; a part of a call that another shard counts adds only its time. */
-static void count_for_clients(const struct call *call, uint64_t usec)
+/* Counts runs for INFO and LATENCY; a part of a call that another shard counts adds only its time. */
+static void count_for_clients(const struct call *call, const struct runs *runs)
 {
     struct stats *stats = call->partition->metrics.stats;
     bool is_counted_here = !call->session->request.is_uncounted;
     if (is_of_proxy(call))
         return;
-    stats->commands[call->command->id].usec += usec;
-    if (!call->ready_key)
-        stats->commands_total += is_counted_here;
+    stats->commands[call->command->id].usec += runs->usec;
+    if (!call->ready_key && is_counted_here)
+        stats->commands_total += runs->count;
     if (call->is_waiting)
         return;
     if (is_counted_here)
-        count_ended(call, usec);
+        count_ended(call, runs);
     else
-        stats->commands[call->command->id].parts++;
+        stats->commands[call->command->id].parts += runs->count;
 }
 
-static void count_call(const struct call *call, uint64_t usec)
+static void count_event(const struct call *call, uint64_t usec)
 {
-    struct partition *partition = call->partition;
-    const struct config_snapshot *snapshot = partition->snapshot;
-    count_for_clients(call, usec);
-    if (!call->ready_key)
-        metric_add(partition->metrics.process, METRIC_BACKEND_COMMANDS, 1);
-    if (call->is_waiting)
-        return;
-    command_cells_add(&partition->metrics.commands, call->command, usec, call->failed);
-    partition->batch.commands += call->command->flags & CMD_WRITE && !call->failed;
-    if (snapshot->latency_threshold_ms && usec >= (uint64_t)snapshot->latency_threshold_ms * 1000)
+    const struct partition *partition = call->partition;
+    uint64_t from_ms = (uint64_t)partition->snapshot->latency_threshold_ms;
+    if (from_ms && usec >= from_ms * 1000)
         latency_add_event(partition->metrics.latency,
                           call->command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
                           call->now_ms / 1000, usec / 1000);
 }
 
-/* Copies the arguments that the slow log would show: those of a script's command belong to Lua. */
-static void copy_arguments(struct held_stats *held, struct ran *ran)
+/* Counts runs of the call's command. */
+static void count_runs(const struct call *call, const struct runs *runs)
 {
-    size_t size = ran->argc * sizeof *ran->argv;
-    for (uint32_t i = 0; i < ran->argc; i++)
-        size += ran->argv[i].len;
-    struct bytes *argv = ran->copy = malloc(size);
-    CHECK(argv);
-    char *text = (char *)(argv + ran->argc);
-    for (uint32_t i = 0; i < ran->argc; i++) {
-        argv[i] = (struct bytes){text, ran->argv[i].len};
-        if (argv[i].len)
-            memcpy(text, ran->argv[i].data, argv[i].len);
-        text += argv[i].len;
-    }
-    ran->argv = argv;
-    held->copied += size;
+    struct partition *partition = call->partition;
+    count_for_clients(call, runs);
+    if (!call->ready_key)
+        metric_add(partition->metrics.process, METRIC_BACKEND_COMMANDS, runs->count);
+    if (call->is_waiting)
+        return;
+    command_cells_add_many(&partition->metrics.commands, call->command,
+                           &(struct cell_values){runs->usec_max, runs->count, runs->usec},
+                           runs->end == RUN_FAILED);
+    if (call->command->flags & CMD_WRITE && runs->end == RUN_GOOD)
+        partition->batch.commands += runs->count;
+    count_event(call, runs->usec_max);
 }
 
-static struct ran *record_ran(struct held_stats *held, const struct call *call, uint64_t usec)
+/* Holds a run of the held call itself, or of a command inside. */
+static void hold_run(const struct call *call, uint64_t usec)
 {
-    if (held->count == held->cap) {
-        held->cap = held->cap ? held->cap * 2 : 16;
-        held->items = realloc(held->items, held->cap * sizeof *held->items);
-        CHECK(held->items);
+    struct held_stats *held = call->partition->metrics.held_stats;
+    held_stats_add(held, call->command, usec, call->failed ? RUN_FAILED : RUN_GOOD);
+    if (!call->in_exec) {
+        held->has_ended = true;
+        held->usec = usec;
+    } else if (is_slow_call(call, usec)) {
+        log_into(&held->slow, call, SLOWLOG_SLOW, usec, 0);
     }
-    struct ran *ran = &held->items[held->count++];
-    *ran = (struct ran){
-        .command = call->command,
-        .usec = usec,
-        .argv = call->argv,
-        .argc = call->argc,
-        .failed = call->failed,
-    };
-    if (call->in_exec &&
-        is_slow_call(call, usec)) /* the queue, or the script, ends before it is logged */
-        copy_arguments(held, ran);
-    else if (call->in_script)
-        ran->argv = NULL; /* they belong to Lua */
-    return ran;
 }
 
 void command_stats_add(const struct call *call)
@@ -169,25 +150,28 @@ void command_stats_add(const struct call *call)
     if (partition->running.load_slot != LOAD_SLOT_NONE)
         slot_load_add(call, usec);
     if (partition->metrics.held_stats->is_held) {
-        (void)record_ran(partition->metrics.held_stats, call, usec);
+        hold_run(call, usec);
         return;
     }
-    count_call(call, usec);
+    count_runs(call, &(struct runs){.count = 1,
+                                    .usec = usec,
+                                    .usec_max = usec,
+                                    .end = call->failed ? RUN_FAILED : RUN_GOOD});
     log_if_slow(call, usec);
 }
 
-static void count_refused(const struct call *call)
+static void count_refused(const struct call *call, uint64_t count)
 {
-    call->partition->metrics.stats->commands[call->command->id].rejected++;
+    call->partition->metrics.stats->commands[call->command->id].rejected += count;
 }
 
 void command_stats_refused(const struct call *call)
 {
     struct held_stats *held = call->partition->metrics.held_stats;
     if (held->is_held)
-        record_ran(held, call, 0)->is_refused = true;
+        held_stats_add(held, call->command, 0, RUN_REFUSED);
     else
-        count_refused(call);
+        count_refused(call, 1);
 }
 
 void command_stats_hold(const struct call *call)
@@ -211,57 +195,56 @@ void command_stats_resume(struct partition *partition, bool was_held)
     partition->metrics.stats->errors_are_held = was_held;
 }
 
-bool command_stats_are_full(const struct partition *partition)
+uint64_t command_stats_held(const struct partition *partition)
 {
-    return partition->metrics.held_stats->count >= HELD_MAX ||
-           partition->metrics.held_stats->copied >= COPIED_BYTES_MAX ||
-           partition->metrics.stats->held.count >= HELD_MAX;
+    return partition->metrics.held_stats->commands + partition->metrics.stats->held.total;
 }
 
-/* Counts a held command. `call` is the EXEC or script that contains the command; its command and arguments are
- * replaced. */
-static void count_ran(struct call *call, const struct ran *ran, bool may_log)
+/* Counts what is held. `call` is the EXEC or script, whose command is replaced. */
+static void count_held(struct call *call, const struct held_stats *held)
 {
-    call->command = ran->command;
-    call->argv = ran->argv;
-    call->argc = ran->argc;
-    call->failed = ran->failed;
-    if (ran->is_refused) {
-        count_refused(call);
-        return;
+    call->in_exec = true; /* what is held ran in EXEC or a script */
+    for (uint32_t i = 0; i < held->count; i++) {
+        const struct runs *runs = &held->items[i];
+        call->command = runs->command;
+        if (runs->end == RUN_REFUSED)
+            count_refused(call, runs->count);
+        else
+            count_runs(call, runs);
     }
-    count_call(call, ran->usec);
-    if (may_log && ran->argv)
-        log_if_slow(call, ran->usec);
 }
 
-static void finish_counting(struct partition *partition, bool is_good)
+/* Adds what was slow to the slow log. */
+static void log_held(struct held_stats *held, bool is_across)
+{
+    const struct call *call = held->call;
+    if (held->slow.next_id)
+        slowlog_take(&call->partition->metrics.stats->slowlogs[SLOWLOG_SLOW], &held->slow,
+                     log_length(call, SLOWLOG_SLOW));
+    if (held->has_ended && !is_across)
+        log_if_slow(call, held->usec);
+}
+
+static void finish_counting(struct partition *partition, bool is_good, bool is_across)
 {
     struct held_stats *held = partition->metrics.held_stats;
-    struct call call = *held->call;
-    call.in_exec = true; /* what is held ran in EXEC or a script */
-    for (uint32_t i = 0; i < held->count; i++) {
-        const struct ran *ran = &held->items[i];
-        if (is_good)
-            count_ran(&call, ran, !(held->is_across && ran->argv == held->call->argv));
-        free(ran->copy);
+    if (is_good) {
+        struct call call = *held->call;
+        count_held(&call, held);
+        log_held(held, is_across);
     }
-    held->count = 0;
-    held->copied = 0;
-    held->is_held = held->is_across = false;
-    held->call = NULL;
+    held_stats_clear(held);
     stats_release_errors(partition->metrics.stats, is_good);
 }
 
 void command_stats_release(struct partition *partition)
 {
-    finish_counting(partition, true);
+    finish_counting(partition, true, false);
 }
 
 void command_stats_release_across(struct partition *partition)
 {
-    partition->metrics.held_stats->is_across = true;
-    finish_counting(partition, true);
+    finish_counting(partition, true, true);
 }
 
 void command_stats_across(const struct call *call, uint64_t usec, uint32_t shards)
@@ -272,7 +255,7 @@ void command_stats_across(const struct call *call, uint64_t usec, uint32_t shard
 
 void command_stats_drop(struct partition *partition)
 {
-    finish_counting(partition, false);
+    finish_counting(partition, false, false);
 }
 
 /* ---- large requests and replies ---- */
@@ -332,9 +315,9 @@ void command_stats_streamed(struct session *session, const struct streamed_comma
 void command_stats_leave(struct partition *partition, struct stats_aside *aside)
 {
     struct stats *stats = partition->metrics.stats;
-    aside->ran = *partition->metrics.held_stats;
+    aside->ran = partition->metrics.held_stats;
     aside->errors = stats->held;
-    *partition->metrics.held_stats = (struct held_stats){.is_held = false};
+    partition->metrics.held_stats = held_stats_new();
     stats->held = (struct held_errors){.count = 0};
     stats->errors_are_held = false;
 }
@@ -342,33 +325,17 @@ void command_stats_leave(struct partition *partition, struct stats_aside *aside)
 void command_stats_enter(const struct call *call, struct stats_aside *aside)
 {
     struct partition *partition = call->partition;
-    free(partition->metrics.held_stats->items);
-    free(partition->metrics.stats->held.names);
-    *partition->metrics.held_stats = aside->ran;
+    held_stats_free(partition->metrics.held_stats);
+    free(partition->metrics.stats->held.errors);
+    partition->metrics.held_stats = aside->ran;
     partition->metrics.stats->held = aside->errors;
-    *aside = (struct stats_aside){.ran.is_held = false};
+    *aside = (struct stats_aside){.ran = NULL};
     command_stats_hold(call);
 }
 
 void command_stats_forget(struct stats_aside *aside)
 {
-    for (uint32_t i = 0; i < aside->ran.count; i++)
-        free(aside->ran.items[i].copy);
-    free(aside->ran.items);
-    free(aside->errors.names);
-    *aside = (struct stats_aside){.ran.is_held = false};
-}
-
-struct held_stats *command_stats_new(void)
-{
-    struct held_stats *held = calloc(1, sizeof *held);
-    CHECK(held);
-    return held;
-}
-
-void command_stats_free(struct held_stats *held)
-{
-    if (held)
-        free(held->items);
-    free(held);
+    held_stats_free(aside->ran);
+    free(aside->errors.errors);
+    *aside = (struct stats_aside){.ran = NULL};
 }

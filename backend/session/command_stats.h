@@ -15,21 +15,8 @@
 #include "backend/context/call.h"
 #include "backend/context/stats.h"
 
-/* Statistics of commands that may still be rolled back. */
-struct held_stats {
-    bool is_held;
-    const struct call *call; /* the EXEC or script that contains the commands */
-    struct ran *items;
-    uint32_t count;
-    uint32_t cap;
-    size_t copied; /* bytes of arguments */
-    /* `call` is added to the slow log by command_stats_across, and not when it is released */
-    bool is_across;
-};
-
 /* Counts the command that has just ended. Its end is also the beginning of the next command, so the clock is read once
- * per command. A blocking command is counted when its wait ends. While statistics are held, arguments must stay valid,
- * except those of a script's commands, which are copied. */
+ * per command. A blocking command is counted when its wait ends. */
 void command_stats_add(const struct call *call);
 /* Counts a script's command that was refused before it ran. */
 void command_stats_refused(const struct call *call);
@@ -39,8 +26,8 @@ void command_stats_hold(const struct call *call);
  * reply of command_stats_pause. */
 bool command_stats_pause(struct partition *partition);
 void command_stats_resume(struct partition *partition, bool was_held);
-/* True when the held statistics have reached their limit and should be released. */
-bool command_stats_are_full(const struct partition *partition);
+/* Number of commands and errors that are held. */
+uint64_t command_stats_held(const struct partition *partition);
 void command_stats_release(struct partition *partition);
 /* As command_stats_release, for a command over several shards, which has not ended. */
 void command_stats_release_across(struct partition *partition);
@@ -65,7 +52,7 @@ void command_stats_streamed(struct session *session, const struct streamed_comma
 
 /* Statistics that are held while the script to which they belong waits. */
 struct stats_aside {
-    struct held_stats ran;
+    struct held_stats *ran;
     struct held_errors errors;
 };
 /* Sets aside what is held; nothing is held from now on. */
@@ -74,6 +61,3 @@ void command_stats_leave(struct partition *partition, struct stats_aside *aside)
 void command_stats_enter(const struct call *call, struct stats_aside *aside);
 /* Drops what was set aside. */
 void command_stats_forget(struct stats_aside *aside);
-
-struct held_stats *command_stats_new(void);
-void command_stats_free(struct held_stats *held);

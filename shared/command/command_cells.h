@@ -17,14 +17,20 @@ struct command_cells {
 /* Makes the command's cell. */
 struct metric_cell *command_cells_make(struct command_cells *cells, const struct command *command);
 
-/* Counts a run of the command that took `usec` microseconds. */
-static inline void command_cells_add(struct command_cells *cells, const struct command *command,
-                                     uint64_t usec, bool is_error)
+/* Counts runs of the command, with their times in microseconds. */
+static inline void command_cells_add_many(struct command_cells *cells,
+                                          const struct command *command,
+                                          const struct cell_values *usec, bool are_errors)
 {
     struct metric_cell *cell = cells->cells[command->id];
     if (__builtin_expect(!cell, 0))
         cell = command_cells_make(cells, command);
-    cell_observe(cell, COMMAND_SECONDS, usec);
-    if (is_error)
-        cell_add(cell, COMMAND_ERRORS, 1);
+    cell_observe_many(cell, COMMAND_SECONDS, usec);
+    if (are_errors)
+        cell_add(cell, COMMAND_ERRORS, usec->count);
+}
+static inline void command_cells_add(struct command_cells *cells, const struct command *command,
+                                     uint64_t usec, bool is_error)
+{
+    command_cells_add_many(cells, command, &(struct cell_values){usec, 1, usec}, is_error);
 }

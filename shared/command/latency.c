@@ -44,7 +44,7 @@ static uint64_t bucket_start(unsigned bucket)
     return (uint64_t)(LATENCY_PARTS + bucket % LATENCY_PARTS) << (bucket / LATENCY_PARTS);
 }
 
-static unsigned latency_bucket(uint64_t ns)
+uint32_t latency_bucket(uint64_t ns)
 {
     if (ns < LATENCY_PARTS)
         return 0;
@@ -54,15 +54,15 @@ static unsigned latency_bucket(uint64_t ns)
     return octave * LATENCY_PARTS + (unsigned)(ns >> octave) % LATENCY_PARTS;
 }
 
-void latency_add_command(struct latency *latency, enum command_id id, uint64_t usec)
+void latency_add_command(struct latency *latency, enum command_id id, uint64_t usec, uint64_t count)
 {
     struct histogram *histogram = latency->commands[id];
     if (!histogram) {
         histogram = latency->commands[id] = calloc(1, sizeof *histogram);
         CHECK(histogram);
     }
-    histogram->count++;
-    histogram->buckets[latency_bucket(usec * 1000)]++;
+    histogram->count += count;
+    histogram->buckets[latency_bucket(usec * 1000)] += count;
 }
 
 double histogram_percentile(const struct histogram *histogram, double percent)

@@ -56,8 +56,11 @@ struct latency *latency_new(void);
 void latency_free(struct latency *latency);
 /* Drops the histograms (CONFIG RESETSTAT). */
 void latency_reset_commands(struct latency *latency);
-/* Adds a run to the command's histogram. */
-void latency_add_command(struct latency *latency, enum command_id id, uint64_t usec);
+/* The histogram's bucket of a time. */
+uint32_t latency_bucket(uint64_t ns);
+/* Adds `count` runs to the command's histogram, all in the bucket of `usec`. */
+void latency_add_command(struct latency *latency, enum command_id id, uint64_t usec,
+                         uint64_t count);
 /* Adds a run that took at least `latency-monitor-threshold`. */
 void latency_add_event(struct latency *latency, enum latency_kind kind, uint64_t at_s, uint64_t ms);
 /* Adds a sample to one event; samples must arrive in order of time. */

@@ -88,6 +88,12 @@ static void drop_entry(struct slowlog *log, struct slow_entry *entry)
     free(entry);
 }
 
+static void cut_entries(struct slowlog *log, uint64_t len_max)
+{
+    while (log->count > len_max)
+        drop_entry(log, log->oldest);
+}
+
 void slowlog_push(struct slowlog *log, const struct slow_command *slow, uint64_t len_max)
 {
     char on_shards[NOTE_MAX];
@@ -115,8 +121,21 @@ void slowlog_push(struct slowlog *log, const struct slow_command *slow, uint64_t
     if (slow->shards > 1)
         entry->argv[shown.argc] = put_text(&at, bytes_of(on_shards));
     add_entry(log, entry);
-    while (log->count > len_max)
-        drop_entry(log, log->oldest);
+    cut_entries(log, len_max);
+}
+
+void slowlog_take(struct slowlog *log, struct slowlog *from, uint64_t len_max)
+{
+    struct slow_entry *next;
+    log->next_id += from->next_id - from->count; /* those that `from` has no more */
+    for (struct slow_entry *entry = from->oldest; entry; entry = next) {
+        next = entry->newer;
+        entry->id = log->next_id++;
+        entry->newer = NULL;
+        add_entry(log, entry);
+    }
+    *from = (struct slowlog){.count = 0};
+    cut_entries(log, len_max);
 }
 
 /* ---- reading ---- */

@@ -61,6 +61,8 @@ typedef const struct bytes *slowlog_space;
 
 /* Adds an entry; keeps the newest `len_max`. */
 void slowlog_push(struct slowlog *log, const struct slow_command *slow, uint64_t len_max);
+/* Moves all entries of `from`, as if they were pushed now. */
+void slowlog_take(struct slowlog *log, struct slowlog *from, uint64_t len_max);
 void slowlog_reset(struct slowlog *log, slowlog_space space);
 uint64_t slowlog_count(const struct slowlog *log, slowlog_space space);
 /* The first entry of this namespace from `entry` on; NULL at the end. */

@@ -630,6 +630,40 @@ def _(run):
                 check_equal(command.finish(), ENDED, 'its reply')
 
 
+# ---- what is kept of each command of a script ----------------------------------------------------------------------
+
+REPEAT = 'for _ = 1, ARGV[1] do redis.pcall(unpack(ARGV, 2)) end'
+REPEATS = 10000 if is_sanitized(binary('scree-backend')) else 500000
+
+
+@suite.case('a script over shards of very many commands holds nothing of each, and all are counted')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster:
+        cluster.wait_linked()
+        backend, key = cluster.backends[0], cluster.key_on(0)
+        with cluster.connect() as client, cluster.partition(0) as shard:
+            check_equal(text(client.get('SET', key, 'v')), b'OK', 'SET')
+            for slower_than, what in ((-1, 'commands'), (0, 'slow commands')):
+                check_equal(text(shard.get('CONFIG', 'SET', 'slowlog-log-slower-than', slower_than)), b'OK', what)
+                for words in (['UNKNOWN', key], ['SUBSCRIBE', key], ['LLEN', key], ['GET', key])[2 if slower_than == 0 else 0:]:
+                    shard.get('CONFIG', 'RESETSTAT')
+                    check_grown(backend, 8 * MB, lambda words=words: client.get('EVAL', REPEAT, '1', key, REPEATS, *words),
+                                '%s, %s' % (what, words[0]))
+                    check_counted(shard, words[0])
+                    if slower_than == 0:
+                        logged = [row[3] for row in shard.get('SLOWLOG', 'GET', '-1')]
+                        check(logged.count([word.encode() for word in words]) > 100, 'the slow log: %r' % logged)
+
+
+def check_counted(shard, name):
+    """The shard has counted REPEATS runs of the command, by how they end."""
+    stats = text(shard.get('INFO', 'commandstats', 'errorstats')).decode()
+    wanted = {'GET': 'cmdstat_get:calls=%d,', 'LLEN': 'failed_calls=%d', 'SUBSCRIBE': 'rejected_calls=%d', 'UNKNOWN': 'errorstat_ERR:count=%d'}
+    check(wanted[name] % REPEATS in stats, '%s: %s' % (name, stats))
+    if name == 'LLEN':
+        check('errorstat_WRONGTYPE:count=%d' % REPEATS in stats, stats)
+
+
 # ---- clients that leave while their command runs -------------------------------------------------------------------
 
 LOOP = "redis.call('SET', KEYS[1], 'half') while true do end"

@@ -53,7 +53,7 @@ static void test_histograms_count_up_to_a_time(void)
 {
     struct latency *latency = latency_new();
     for (uint64_t usec = 1; usec <= 1000; usec++)
-        latency_add_command(latency, COMMAND_get, usec);
+        latency_add_command(latency, COMMAND_get, usec, 1);
     const struct histogram *histogram = latency->commands[COMMAND_get];
     CHECK(histogram->count == 1000 && histogram_count_to(histogram, UINT64_MAX) == 1000);
     CHECK(histogram_percentile(histogram, 50) > 480 && histogram_percentile(histogram, 50) < 540);

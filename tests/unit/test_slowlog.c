@@ -74,6 +74,26 @@ static void test_arguments_no_longer_kept_are_counted_in_the_notes(void)
     slowlog_reset(&log, NULL);
 }
 
+static void test_entries_that_are_taken_have_the_numbers_of_pushed_ones(void)
+{
+    struct slowlog log = {0};
+    struct slowlog held = {0};
+    const struct bytes argv[] = {BYTES("GET"), BYTES("k")};
+    for (int i = 0; i < 2; i++)
+        push(&log, argv, 1, 3);
+    for (int i = 0; i < 4; i++)
+        push(&held, argv, 2, 2);
+    slowlog_take(&log, &held, 3);
+    CHECK(held.count == 0 && !held.newest && !held.oldest && held.next_id == 0);
+    CHECK(log.count == 3 && log.next_id == 6);
+    CHECK(log.newest->id == 5 && log.newest->next->id == 4 && log.oldest->id == 1);
+    CHECK(log.newest->argc == 2 && log.oldest->argc == 1);
+    CHECK(!log.newest->newer && log.newest->next->newer == log.newest);
+    slowlog_take(&log, &held, 3);
+    CHECK(log.count == 3 && log.next_id == 6);
+    slowlog_reset(&log, NULL);
+}
+
 static void test_a_namespace_sees_and_resets_its_own_entries(void)
 {
     struct slowlog log = {0};
@@ -117,6 +137,7 @@ int main(void)
     test_the_slow_log_keeps_the_newest();
     test_long_commands_are_cut_with_a_note();
     test_arguments_no_longer_kept_are_counted_in_the_notes();
+    test_entries_that_are_taken_have_the_numbers_of_pushed_ones();
     test_a_namespace_sees_and_resets_its_own_entries();
     test_the_oldest_is_dropped_after_a_namespace_was_reset();
     return 0;

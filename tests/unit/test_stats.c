@@ -35,6 +35,30 @@ static void test_different_errors_are_bounded(void)
     stats_free(stats);
 }
 
+static void test_held_errors_count_once_when_they_are_released(void)
+{
+    struct stats *stats = stats_new();
+    char text[64];
+    for (int is_good = 0; is_good < 2; is_good++) {
+        stats_hold_errors(stats);
+        for (int i = 0; i < 2 * STATS_ERRORS_MAX; i++) {
+            (void)snprintf(text, sizeof text, "E%d x", i);
+            stats_error(stats, text);
+            stats_error(stats, "E5 y");
+        }
+        CHECK(stats->held.count == STATS_ERRORS_MAX && stats->errors_total == 0);
+        stats_release_errors(stats, is_good);
+        CHECK(stats->held.count == 0 && stats->held.total == 0);
+    }
+    CHECK(stats->errors_count == STATS_ERRORS_MAX && stats->errors_total == 4 * STATS_ERRORS_MAX);
+    for (uint32_t i = 0; i < stats->errors_count; i++)
+        CHECK(stats->errors[i].count ==
+              (strcmp(stats->errors[i].name, "E5") == 0 ? 2 * STATS_ERRORS_MAX + 1 : 1));
+    stats_error(stats, "E5 y");
+    CHECK(stats->errors_total == 4 * STATS_ERRORS_MAX + 1);
+    stats_free(stats);
+}
+
 static void test_the_rate_is_an_average_of_samples(void)
 {
     struct stats *stats = stats_new();
@@ -68,6 +92,7 @@ int main(void)
 {
     test_errors_are_counted_by_their_first_word();
     test_different_errors_are_bounded();
+    test_held_errors_count_once_when_they_are_released();
     test_the_rate_is_an_average_of_samples();
     test_a_reset_keeps_the_slow_log_and_remembers_the_metrics();
     return 0;
