@@ -7,7 +7,7 @@ build_packages=(gcc g++ cmake ninja-build libuv1-dev libmicrohttpd-dev libssl-de
     liblua5.1-0-dev)
 client_packages=(redis-tools) # redis-cli, to try what quickstart has started
 test_packages=(check clang libclang-rt-14-dev clang-format cppcheck shellcheck ccache git pkg-config
-    python3 python3-redis python3-yaml prometheus redis-server rocksdb-tools iproute2 debootstrap dpkg-dev
+    python3 python3-redis python3-yaml prometheus redis-server rocksdb-tools iproute2 debootstrap dpkg-dev rclone
     python3-rq python3-celery golang-go golang-etcd-server-dev chromium chromium-driver python3-selenium fonts-dejavu-core curl strace)
 rocksdb_packages=(dpkg-dev) # only for config/rocksdb
 bench_packages=(nutcracker haproxy python3-matplotlib)

@@ -251,7 +251,8 @@ void backup_tick(struct backup *backup)
 {
     if (backup_record_wants_check(backup->record)) {
         char *directory = backup_catalog_of(backup->partition);
-        backup_record_check(backup->record, directory);
+        backup_record_check(backup->record, directory,
+                            backup->partition->snapshot->config.archive_dir);
         free(directory);
     }
     if (!backup->manifest)

@@ -1,6 +1,7 @@
 #include "backend/backup/backup_record.h"
 
 #include "backend/backup/disk_file.h"
+#include "backend/backup/pushed.h"
 #include "backend/context/backend_metrics.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -37,6 +38,8 @@ struct backup_record {
     struct backup_result written;
     bool has_result;
     char *directory; /* to be checked; NULL: none */
+    char *archive;   /* archive-dir; empty: none */
+    uint64_t backups_pushed_s, archive_pushed_s;
     uint64_t free_bytes;
     bool is_writable;
     char reason[BACKUP_RECORD_REASON_MAX];
@@ -138,6 +141,8 @@ static void report_directory(struct backup_record *record)
     struct metrics *metrics = record->partition->metrics.process;
     metric_set(metrics, METRIC_BACKEND_BACKUP_FREE, record->free_bytes);
     metric_set(metrics, METRIC_BACKEND_BACKUP_WRITABLE, record->is_writable);
+    metric_set(metrics, METRIC_BACKEND_BACKUP_PUSHED, record->backups_pushed_s);
+    metric_set(metrics, METRIC_BACKEND_ARCHIVE_PUSHED, record->archive_pushed_s);
     if (record->is_writable == record->is_directory_bad)
         log_event(record->is_writable ? LOG_INFO : LOG_ERROR,
                   record->is_writable ? "backup_dir_writable" : "backup_dir_unusable",
@@ -153,8 +158,11 @@ static void run_record_job(struct job *job)
     struct backup_record *record = container_of(job, struct backup_record, job);
     if (record->has_result)
         write_result(record);
-    if (record->directory)
-        look_at_directory(record);
+    if (!record->directory)
+        return;
+    look_at_directory(record);
+    record->backups_pushed_s = pushed_until_s(record->directory);
+    record->archive_pushed_s = pushed_until_s(record->archive);
 }
 
 static void submit_record_job(struct backup_record *record)
@@ -166,14 +174,20 @@ static void submit_record_job(struct backup_record *record)
     worker_submit(record->worker, &record->job);
 }
 
+static void forget_directories(struct backup_record *record)
+{
+    free(record->directory);
+    free(record->archive);
+    record->directory = record->archive = NULL;
+}
+
 static void record_job_ended(struct job *job)
 {
     struct backup_record *record = container_of(job, struct backup_record, job);
     record->is_working = false;
     if (record->directory)
         report_directory(record);
-    free(record->directory);
-    record->directory = NULL;
+    forget_directories(record);
     if (record->is_stale && !record->is_closed)
         submit_record_job(record);
 }
@@ -217,7 +231,7 @@ void backup_record_free(struct backup_record *record)
     if (record->is_stale && !record->is_working) /* a simulated crash drops jobs */
         write_result(record);
     free(record->path);
-    free(record->directory);
+    forget_directories(record);
     free(record);
 }
 
@@ -250,10 +264,11 @@ bool backup_record_wants_check(const struct backup_record *record)
            (!record->checked_ms || now_ms >= record->checked_ms + CHECK_EVERY_MS);
 }
 
-void backup_record_check(struct backup_record *record, const char *directory)
+void backup_record_check(struct backup_record *record, const char *directory, const char *archive)
 {
     record->checked_ms = loop_mono_ms(record->partition->loop);
     record->directory = strdup(directory);
-    CHECK(record->directory);
+    record->archive = strdup(archive);
+    CHECK(record->directory && record->archive);
     submit_record_job(record);
 }

@@ -2,7 +2,7 @@
  * backup_record.h - the result of a partition's last backup, kept over restarts, and whether backup-dir can be written.
  *
  *   backup.c ─ backup_record_ended ─► STATUS, metrics ─► file <data>/backup-partition-N.status, on the backup's thread
- *   once a minute, partition 0 only:  backup-dir: writable? free bytes ─► metrics, log
+ *   once a minute, partition 0 only:  backup-dir: writable? free bytes? pushed until? archive-dir: pushed until? ─► metrics, log
  */
 #pragma once
 
@@ -39,5 +39,6 @@ const struct backup_result *backup_record_result(const struct backup_record *rec
 void backup_record_ended(struct backup_record *record, const struct backup_result *result);
 /* True once a minute, when backup-dir has to be checked; to be called ten times a second. */
 bool backup_record_wants_check(const struct backup_record *record);
-/* Checks on a thread of its own whether this directory, the path of backup-dir, can be written. */
-void backup_record_check(struct backup_record *record, const char *directory);
+/* Checks on a thread of its own whether this directory, the path of backup-dir, can be written, and how far it and archive-dir (empty: there is none)
+ * are in an object store. */
+void backup_record_check(struct backup_record *record, const char *directory, const char *archive);

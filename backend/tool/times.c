@@ -8,6 +8,7 @@
  * Exit code 1: a backup cannot be read, or has no moment behind its own.
  */
 #include "backend/archive/archive_log.h"
+#include "backend/backup/pushed.h"
 #include "backend/context/hybrid_clock.h"
 #include "backend/tool/moment.h"
 #include "backend/tool/tool.h"
@@ -117,7 +118,8 @@ int tool_times(const char *backups, const char *archive)
     bool is_folder = !strchr(backups, ',') && disk_list(&list, backups, error, sizeof error) &&
                      is_folder_of_backups(backups, &list);
     for (size_t i = 0; is_folder && i < list.count; i++)
-        if (disk_path(inner, backups, list.names[i], error, sizeof error))
+        if (!pushed_is_own(list.names[i]) &&
+            disk_path(inner, backups, list.names[i], error, sizeof error))
             good = print_backup(inner, archive) && good;
     if (!is_folder)
         good = print_backup(backups, archive);

@@ -4,6 +4,7 @@
  * Backups of shards with disks of their own are combined by name: /disk1/backups,/disk2/backups is verified as
  * /disk1/backups/A,/disk2/backups/A, then B …
  */
+#include "backend/backup/pushed.h"
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
 #include "shared/check.h"
@@ -175,7 +176,7 @@ int tool_verify(const char *paths)
             return TOOL_BAD;
         }
         for (size_t i = 0; i < list.count; i++)
-            if (!is_known(paths, at, list.names[i]))
+            if (!pushed_is_own(list.names[i]) && !is_known(paths, at, list.names[i]))
                 good = verify_named(paths, list.names[i]) && good;
         disk_list_free(&list);
     }

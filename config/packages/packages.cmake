@@ -7,7 +7,8 @@
 #     └─── scree-backend   program, unit, backend.ini, manual
 #
 #   scree-copy     program and manual, on any machine
-#   scree-tools    scree-copy-keys, scree-from-nutcracker, scree-restore-slots and scree-support-bundle, in Python, on any machine
+#   scree-tools    scree-copy-keys, scree-from-nutcracker, scree-restore-slots and scree-support-bundle, in Python, on any machine;
+#                  scree-push with its units, on those of backends
 #
 # Files come from config/packages/; what maintainer scripts do is in config/packages/debian/NAME.{postinst,prerm,postrm}.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # programs that are not packaged need not be built
@@ -51,16 +52,19 @@ install(FILES config/packages/etc/proxy.ini DESTINATION /etc/scree COMPONENT scr
 install(FILES config/packages/etc/users.acl DESTINATION /etc/scree COMPONENT scree-proxy
     PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ)
 install(FILES config/packages/etc/backend.ini DESTINATION /etc/scree COMPONENT scree-backend)
-foreach(tool copy-keys from-nutcracker restore-slots support-bundle)
+foreach(tool copy-keys from-nutcracker push restore-slots support-bundle)
     install(PROGRAMS config/${tool} RENAME scree-${tool} DESTINATION bin COMPONENT scree-tools)
 endforeach()
+install(DIRECTORY config/packages/systemd/ DESTINATION lib/systemd/system COMPONENT scree-tools FILES_MATCHING PATTERN "scree-push@*")
+install(FILES config/packages/etc/push.env DESTINATION /etc/scree COMPONENT scree-tools PERMISSIONS OWNER_READ OWNER_WRITE)
 install(FILES README.md DESTINATION share/doc/scree-common COMPONENT scree-common)
 install(DIRECTORY docs/ DESTINATION share/doc/scree-common/docs COMPONENT scree-common FILES_MATCHING PATTERN "*.md")
 
 file(WRITE ${package_stage}/scree-common/conffiles "/etc/default/scree\n/etc/scree/shards.ini\n")
 file(WRITE ${package_stage}/scree-proxy/conffiles "/etc/scree/proxy.ini\n/etc/scree/users.acl\n")
 file(WRITE ${package_stage}/scree-backend/conffiles "/etc/scree/backend.ini\n")
-foreach(name scree-common scree-proxy scree-backend)
+file(WRITE ${package_stage}/scree-tools/conffiles "/etc/scree/push.env\n")
+foreach(name scree-common scree-proxy scree-backend scree-tools)
     list(APPEND ${name}_control ${package_stage}/${name}/conffiles)
 endforeach()
 
@@ -94,10 +98,12 @@ Copies an RDB file of Redis or Valkey into Scree: all types, functions and
 times to live. It says first what is wrong, and compares afterwards.")
 set(CPACK_DEBIAN_SCREE-TOOLS_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_SCREE-TOOLS_PACKAGE_DEPENDS "python3, python3-redis, python3-yaml")
+set(CPACK_DEBIAN_SCREE-TOOLS_PACKAGE_SUGGESTS "rclone, scree-backend")
 set(CPACK_COMPONENT_SCREE-TOOLS_DESCRIPTION "storage behind the Redis protocol: tools for moving there
 scree-copy-keys copies every key of Redis or Valkey servers with its time to
 live; scree-from-nutcracker makes the files of scree-proxy of a nutcracker.yml;
 scree-restore-slots restores some slots of a backup into a running cluster;
+scree-push copies backups and the archive to an object store with rclone;
 scree-support-bundle collects what is needed to find a fault.")
 set(CPACK_COMPONENT_SCREE-PROXY_DESCRIPTION "storage behind the Redis protocol: sharding proxy
 One endpoint that behaves like one Redis; the keys are on many partitions of

@@ -353,6 +353,28 @@ def _(run):
             run.note('%s: exposure %s of 10' % (name, exposure.group(1)))
 
 
+@suite.case('the units of scree-push: systemd accepts every line, and rates their exposure as low')
+def _(_):
+    if not shutil.which('systemd-analyze'):
+        raise Skip('systemd-analyze is not installed')
+    with tempfile.TemporaryDirectory(prefix='scree-units-') as folder:
+        for path in glob.glob(os.path.join(ROOT, 'config/packages/systemd/scree-push@*')):
+            with open(path) as file, open(os.path.join(folder, os.path.basename(path)), 'w') as to:
+                to.write(file.read().replace('/usr/bin/scree-push', os.path.join(ROOT, 'config/push')))
+        paths = glob.glob(folder + '/*.timer') + [folder + '/scree-push@archive.service']
+        check_equal(units_problems(paths), [])
+        done = subprocess.run(['systemd-analyze', 'security', '--offline=true', '--threshold=20', paths[-1]], capture_output=True, text=True)
+        check(done.returncode == 0, done.stdout[-1500:] + done.stderr)
+        with open(paths[0], 'a') as file:
+            file.write('OnUnitInactiveSec=soon\n')
+        check(units_problems(paths), 'a wrong line is not noticed')
+
+
+def units_problems(paths):
+    done = subprocess.run(['systemd-analyze', 'verify', '--man=no', *paths], capture_output=True, text=True)
+    return [line for line in done.stderr.splitlines() if 'scree-push' in line]
+
+
 @suite.case("the installed configuration is the programs' default, and each port is named in one place")
 def _(run):
     with tempfile.TemporaryDirectory(prefix='scree-etc-') as folder:
@@ -379,9 +401,15 @@ def _(_):
     with tempfile.TemporaryDirectory(prefix='scree-tools-') as folder:
         run('dpkg-deb', '-x', package, folder)
         names = sorted(os.listdir(os.path.join(folder, 'usr/bin')))
-        check_equal(names, ['scree-copy-keys', 'scree-from-nutcracker', 'scree-restore-slots', 'scree-support-bundle'])
+        check_equal(names, ['scree-copy-keys', 'scree-from-nutcracker', 'scree-push', 'scree-restore-slots', 'scree-support-bundle'])
         for name in names:
             check('usage: ' + name in run(os.path.join(folder, 'usr/bin', name), '--help'), name)
+        check_equal(os.stat(os.path.join(folder, 'etc/scree/push.env')).st_mode & 0o777, 0o600, 'push.env has passwords')
+        units = sorted(os.listdir(os.path.join(folder, 'usr/lib/systemd/system')))
+        check_equal(units, ['scree-push@%s' % rest for rest in ('.service', 'archive.timer', 'backups.timer', 'prune.timer')])
+        said = run(os.path.join(folder, 'usr/bin/scree-push'), '--help')
+        for unit in units[1:]:
+            check(re.search(r'{.*\b%s\b' % unit[len('scree-push@'):-len('.timer')], said), unit)
 
 
 @suite.case('scree-copy is a package of its own, which needs no other one of Scree, with a manual of its options')
