@@ -18,7 +18,7 @@ from support import ROOT, TESTS, monitors
 from support.certs import Authority
 from support.cluster import binary
 from support.harness import Suite, check, check_equal
-from support.kube import SECOND_SET, Agreement, Objects, container_of, data_of, render, render_two_sets, render_with_tls
+from support.kube import SECOND_SET, Agreement, Objects, container_of, data_of, render, render_two_sets, render_with_push, render_with_tls
 from support.node import npm_ci
 
 suite = Suite(__doc__)
@@ -43,6 +43,8 @@ def _(run):
         npm_ci(folder, '--prefer-offline')
         for overlay in OVERLAYS:
             check_equal(validate(folder, render(overlay)), 'ok\n', overlay)
+        for overlay in (PROD, COPIES):
+            check_equal(validate(folder, render_with_push(overlay)), 'ok\n', 'components/push above ' + overlay)
         check_equal(validate(folder, documented()), 'ok\n', 'docs/kubernetes.md')
         check_schemas_can_fail(folder)
 
@@ -316,6 +318,36 @@ def _(run):
         check(any(want in problem for problem in found), 'expected %r among %s' % (want, found))
 
 
+SIDECAR = POD + 'containers/1/'
+PUSH_BREAKS = [
+    ('pushes /x, the backend writes', set_at('StatefulSet', 'scree-backend', SIDECAR + 'command/3', '/x')),
+    ('pushes /var/lib/scree-archive, the backend writes None', replace_text('ConfigMap', 'scree-backend-config', 'backend.ini', 'archive-dir',
+                                                                           '#archive-dir')),
+    ('has another image', set_at('StatefulSet', 'scree-backend', SIDECAR + 'image', 'scree')),
+    ('push-archive lacks', set_at('StatefulSet', 'scree-backend', SIDECAR + 'volumeMounts/1', None)),
+    ('push-archive: the root is writable', set_at('StatefulSet', 'scree-backend', SIDECAR + 'securityContext/readOnlyRootFilesystem', False)),
+    ('has no Secret', drop_object('Secret', 'scree-push')),
+    ('CronJob scree-push-prune: it may run as root', set_at('CronJob', 'scree-push-prune',
+                                                            'spec/jobTemplate/spec/template/spec/securityContext/runAsUser', 0)),
+]
+
+
+@suite.case('components/push: what backends write is pushed, from pods with no more rights than theirs; each mistake is noticed')
+def _(run):
+    programs = os.path.dirname(binary('scree-proxy'))
+    check_equal(Agreement(render_with_push(COPIES), programs).problems(), [])
+    rendered = render_with_push(PROD)
+    check_equal(Agreement(rendered, programs).problems(), [])
+    names = [box['name'] for one in Objects(rendered).backends() for box in one['spec']['template']['spec']['containers']]
+    check_equal(names, ['scree-backend', 'push-archive', 'push-backups'])
+    for want, change in PUSH_BREAKS:
+        objects = Objects(copy.deepcopy(rendered))
+        change(objects)
+        problems = Agreement(objects.all).problems()
+        check(any(want in problem for problem in problems), 'expected %r among %s' % (want, problems))
+    run.note('%d changes, each found' % len(PUSH_BREAKS))
+
+
 @suite.case('the image has all programs and their libraries, does not run as root, and names every build package')
 def _(run):
     with open(os.path.join(ROOT, 'k8s/Containerfile')) as file:
@@ -331,9 +363,9 @@ def _(run):
             if any(name in line for name in ('libuv', 'libmicrohttpd', 'libssl', 'libcrypto', 'liblzf', 'libstdc++')):
                 owner = owner_of(path)
                 check(owner in stages[2].split(), '%s needs %s of %s' % (program, path, owner))
-    for tool in ('scree-copy-keys', 'scree-from-nutcracker'):
+    for tool in ('scree-copy-keys', 'scree-from-nutcracker', 'scree-push'):
         check('/image/usr/bin/%s' % tool in stages[2], '%s is not copied' % tool)
-    check({'python3-redis', 'python3-yaml', 'redis-tools'} <= set(stages[2].split()), 'what the tools need')
+    check({'python3-redis', 'python3-yaml', 'redis-tools', 'rclone'} <= set(stages[2].split()), 'what the tools need')
     with open(os.path.join(ROOT, '.dockerignore')) as file:
         check({'.git', 'build', 'data'} <= set(file.read().split()), 'the context would carry build trees')
 

@@ -61,6 +61,22 @@ def render_with_tls(files):
         return render(folder)
 
 
+def render_with_push(overlay):
+    """An overlay with components/push above it, as docs/kubernetes.md says."""
+    with tempfile.TemporaryDirectory(prefix='scree-overlay-') as folder:
+        root = os.path.relpath(ROOT, os.path.realpath(folder))
+        with open(os.path.join(ROOT, overlay, 'config/backend.ini')) as file, open(os.path.join(folder, 'backend.ini'), 'w') as to:
+            to.write(re.sub(r'^#(archive-dir =)', r'\1', file.read(), flags=re.M))
+        with open(os.path.join(folder, 'kustomization.yaml'), 'w') as file:
+            yaml.safe_dump({
+                'apiVersion': 'kustomize.config.k8s.io/v1beta1', 'kind': 'Kustomization', 'namespace': 'scree',
+                'resources': [root + '/' + overlay], 'components': [root + '/k8s/components/push'],
+                'images': [{'name': 'scree', 'newTag': '0.2.0'}], 'generatorOptions': {'disableNameSuffixHash': True},
+                'configMapGenerator': [{'name': 'scree-backend-config', 'behavior': 'merge', 'files': ['backend.ini']}],
+                'secretGenerator': [{'name': 'scree-push', 'literals': ['SCREE_PUSH_TO=s3:bucket/scree', 'SCREE_PUSH_KEEP=30']}]}, file)
+        return render(folder)
+
+
 def render_two_sets(shards):
     """The copies overlay with a second replica set, made as docs/kubernetes.md says, and this shards.ini."""
     return render_copies_changed(SECOND_SET, shards)
@@ -365,7 +381,7 @@ class Agreement:
             pod, container = one['spec']['template']['spec'], container_of(one)
             claims = {claim['metadata']['name'] for claim in one['spec'].get('volumeClaimTemplates', [])}
             volumes = {volume['name']: volume for volume in pod.get('volumes', [])}
-            mounted = {mount['name'] for mount in container['volumeMounts']}
+            mounted = {mount['name'] for box in pod['containers'] for mount in box['volumeMounts']}
             self.wrong(mounted != claims | set(volumes), '%s mounts %s of %s', one['metadata']['name'], sorted(mounted),
                        sorted(claims | set(volumes)))
             for volume in volumes.values():
@@ -481,8 +497,8 @@ class Agreement:
             for name, text in data_of(one).items():
                 self.wrong(re.search(r'^(secret|token|requirepass)\s*=', text, re.M), 'ConfigMap file %s holds a secret', name)
         for one in self.objects.of('Secret'):
-            if one['type'] == 'kubernetes.io/tls':
-                continue
+            if one['type'] == 'kubernetes.io/tls' or one['metadata']['name'] == 'scree-push':
+                continue  # an operator makes it, there is no example
             for name, text in data_of(one).items():
                 text = '\n'.join(line for line in text.splitlines() if not line.startswith('#'))
                 if name == 'password':
@@ -535,6 +551,8 @@ class Agreement:
         for job in self.objects.of('CronJob'):
             pod = job['spec']['jobTemplate']['spec']['template']['spec']
             container = pod['containers'][0]
+            if container['command'][0] == 'scree-push':
+                continue
             words = dict(zip(container['command'], container['command'][1:]))
             service = self.objects.get('Service', words['-h'])
             self.wrong(not service or int(words['-p']) not in [port['port'] for port in service['spec']['ports']],
@@ -551,6 +569,27 @@ class Agreement:
             claims = {claim['metadata']['name'] for claim in self.backend()['spec']['volumeClaimTemplates'][1:]}
             mounts = {mount['mountPath'] for mount in container_of(self.backend())['volumeMounts'] if mount['name'] in claims}
             self.wrong(path not in mounts, 'backup-dir = %s is not a volume of its own', path)
+
+    def check_push(self):
+        """The containers beside a backend push its directories; they and the CronJob find the store in a Secret."""
+        for one in self.backends():
+            pod, options = one['spec']['template']['spec'], self.options_of(one)['backend']
+            for container in pod['containers'][1:]:
+                _, what, _, path = container['command'][:4]
+                wanted = options.get({'backups': 'backup-dir', 'archive': 'archive-dir'}[what])
+                self.wrong(path != wanted, '%s pushes %s, the backend writes %s', container['name'], path, wanted)
+                self.wrong(container['image'] != pod['containers'][0]['image'], '%s has another image', container['name'])
+                self.look_at_push(container['name'], pod, container, path)
+        for job in self.objects.of('CronJob'):
+            pod = job['spec']['jobTemplate']['spec']['template']['spec']
+            if pod['containers'][0]['command'][0] == 'scree-push':
+                self.look_at_push('CronJob ' + job['metadata']['name'], pod, pod['containers'][0], '/tmp')
+
+    def look_at_push(self, name, pod, container, path):
+        mounts = {mount['mountPath'] for mount in container['volumeMounts']}
+        self.wrong(not {path, '/tmp'} <= mounts, '%s lacks %s or /tmp', name, path)
+        self.wrong(not self.objects.get('Secret', container['envFrom'][0]['secretRef']['name']), '%s has no Secret', name)
+        self.wrong(self.security_of(pod, container), '%s: %s', name, self.security_of(pod, container))
 
     def check_files_by_the_programs(self):
         """Runs --check of each program on its files, placed as in the pod."""
