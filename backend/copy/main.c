@@ -1,6 +1,7 @@
 /*
- * main.c - scree-copy: moves data into Scree. It has nothing of the servers but their formats and connections.
+ * main.c - scree-copy: moves data into Scree, and back to Redis. It has nothing of the servers but their formats and connections.
  */
+#include "backend/copy/back.h"
 #include "backend/copy/copy.h"
 #include "backend/copy/live.h"
 #include "shared/command/command.h"
@@ -21,5 +22,7 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_ERROR);
     command_init();
-    return (int)(options.file ? copy_run(&options) : live_run(&options));
+    if (options.file)
+        return (int)copy_run(&options);
+    return (int)(options.is_from_scree ? back_run(&options) : live_run(&options));
 }

@@ -18,15 +18,20 @@ static const char HELP[] =
     "       scree-copy [run|cutover] --from redis://[USER@]HOST:PORT --to scree://[USER@]HOST:PORT "
     "--spool DIR "
     "[options]\n"
+    "       scree-copy [run|check|verify] --from scree://[USER@]HOST:PORT --to "
+    "redis://[USER@]HOST:PORT "
+    "[options]\n"
     "\n"
     "Copies an RDB file of Redis 6 to 8.2 or Valkey 7 to 9 into Scree: all types, functions, times "
     "to live.\n"
     "Or a directory of Kvrocks 2.\n"
     "Or copies a running server as its replica, and then every change, until it is stopped.\n"
+    "Or keeps a Redis 7 or Valkey equal to Scree, which needs change-log.\n"
     "\n"
     "  run       checks the file and the target, then copies (without a word: run)\n"
     "  check     says everything that is wrong, and copies nothing\n"
-    "  verify    compares every key of the file with the target, and copies nothing\n"
+    "  verify    compares every key of the file, or of scree://, with the target, and copies "
+    "nothing\n"
     "  cutover   ends the copy of a running server: the server refuses writes from then on, and "
     "the "
     "target has\n"
@@ -35,13 +40,15 @@ static const char HELP[] =
     "  --from SOURCE       rdb:FILE, or rdb:- for standard input; redis://[USER@]HOST:PORT, a "
     "running server;\n"
     "                      rediss:// uses TLS. The password is in $FROM_PASSWORD\n"
+    "                      scree://[USER@]HOST:PORT, with --to redis://\n"
     "                      kvrocks:DIR, the directory db of a Kvrocks that does not run, or one "
     "of its backups\n"
     "  --namespace NAME    of Kvrocks: copies this one; needed if several have keys\n"
     "  --to TARGET         scree://[USER@]HOST:PORT[/DB], a proxy or a backend; screes:// uses "
     "TLS; null: only\n"
-    "                      reads the file. USER is a namespace or an ACL user; its password is in "
-    "$TO_PASSWORD\n"
+    "                      reads the file; redis:// or rediss://, with --from scree://. USER is a "
+    "namespace or an\n"
+    "                      ACL user; its password is in $TO_PASSWORD\n"
     "  --db LIST           0,3=5: only databases 0 and 3 of the source, and 3 into 5 (default: "
     "each "
     "into its own)\n"
@@ -51,7 +58,9 @@ static const char HELP[] =
     "  --add PREFIX        put this before each key\n"
     "  --existing WORD     keys that the target has: replace them (default), keep them, or refuse "
     "to copy into\n"
-    "                      databases that are not empty\n"
+    "                      databases that are not empty; with --to redis://, replace deletes keys "
+    "that Scree\n"
+    "                      does not have, and otherwise the target must be empty\n"
     "  --functions WORD    yes: copy libraries of functions (default); no\n"
     "  --lanes COUNT       connections to the target (default 8)\n"
     "  --rate SIZE         at most so many bytes of the file a second, such as 50mb\n"
@@ -126,13 +135,24 @@ static bool parse_address(struct copy_target *to, const char *text)
     return address_valid(bytes_of(to->address));
 }
 
-/* redis://[user@]host:port, rediss:// */
-static bool parse_server(struct copy_target *from, const char *text)
+/* redis://…, rediss://…, scree://… or screes://…: what follows the scheme; NULL: it is none of these. */
+static const char *parse_scheme(const char *text, bool *is_scree, bool *is_secure)
 {
-    from->is_secure = strncmp(text, "rediss://", 9) == 0;
-    if (!from->is_secure && strncmp(text, "redis://", 8) != 0)
-        return false;
-    return parse_address(from, text + (from->is_secure ? 9 : 8)) && from->db < 0;
+    static const char *const schemes[] = {"redis://", "rediss://", "scree://", "screes://"};
+    for (unsigned i = 0; i < COUNT_OF(schemes); i++) {
+        *is_scree = i >= 2;
+        *is_secure = i % 2 == 1;
+        if (strncmp(text, schemes[i], strlen(schemes[i])) == 0)
+            return text + strlen(schemes[i]);
+    }
+    return NULL;
+}
+
+static bool parse_server(struct copy_options *options, const char *text)
+{
+    struct copy_target *from = &options->from;
+    const char *rest = parse_scheme(text, &options->is_from_scree, &from->is_secure);
+    return rest && parse_address(from, rest) && from->db < 0;
 }
 
 static bool parse_from(struct copy_options *options, const char *text)
@@ -147,9 +167,9 @@ static bool parse_from(struct copy_options *options, const char *text)
         options->is_kvrocks = true;
         return true;
     }
-    if (!parse_server(&options->from, text))
-        return wrong("--from: expected rdb:FILE, rdb:-, kvrocks:DIR or redis://[USER@]HOST:PORT, "
-                     "not '%s'",
+    if (!parse_server(options, text))
+        return wrong("--from: expected rdb:FILE, rdb:-, kvrocks:DIR, redis://[USER@]HOST:PORT or "
+                     "scree://…, not '%s'",
                      text);
     return strchr(options->from.user, ':') == NULL ||
            wrong("--from: a password does not belong into the address: set FROM_PASSWORD");
@@ -169,17 +189,17 @@ static bool parse_session(struct copy_options *options, const char *text)
 static bool parse_to(struct copy_options *options, const char *text)
 {
     struct copy_target *to = &options->to;
-    static const char plain[] = "scree://";
-    static const char secure[] = "screes://";
+    bool is_scree = false;
     to->is_null = strcmp(text, "null:") == 0;
-    to->is_secure = strncmp(text, secure, strlen(secure)) == 0;
-    size_t scheme = to->is_secure ? strlen(secure) : strlen(plain);
+    const char *rest = parse_scheme(text, &is_scree, &to->is_secure);
+    options->is_to_redis = rest && !is_scree;
     if (to->is_null)
         return true;
-    if ((to->is_secure || strncmp(text, plain, scheme) == 0) && parse_address(to, text + scheme))
+    if (rest && parse_address(to, rest))
         return strchr(to->user, ':') == NULL ||
                wrong("--to: a password does not belong into the address: set TO_PASSWORD");
-    return wrong("--to: expected scree://[USER@]HOST:PORT[/DB], screes://… or null:, not '%s'",
+    return wrong("--to: expected scree://[USER@]HOST:PORT[/DB], screes://…, redis://… or null:, "
+                 "not '%s'",
                  text);
 }
 
@@ -363,6 +383,30 @@ static bool is_complete_file(const struct copy_options *options)
     return true;
 }
 
+/* A flush at the source deletes what comes from there, so each database of the target is that of one at the source. */
+static bool has_own_dbs(const struct copy_dbs *dbs)
+{
+    for (unsigned i = 0; i < dbs->count; i++)
+        for (unsigned other = 0; other < i; other++)
+            if (dbs->to[i] == dbs->to[other] || dbs->from[i] == dbs->from[other])
+                return false;
+    return true;
+}
+
+static bool is_complete_back(const struct copy_options *options)
+{
+    if (options->command == COPY_CUTOVER)
+        return wrong("cutover needs a running server: --from redis://HOST:PORT");
+    if (!options->is_to_redis)
+        return wrong("--from scree:// needs --to redis://HOST:PORT");
+    if (*options->spool || options->space)
+        return wrong("--spool and --namespace are not for --from scree://");
+    if (options->to.db >= 0 || !has_own_dbs(&options->dbs))
+        return wrong("--from scree://: each database goes into one of its own, such as --db 0=5");
+    return options->existing != EXISTING_KEEP ||
+           wrong("--existing keep: later changes would go into keys that were kept");
+}
+
 static bool are_complete(const struct copy_options *options)
 {
     if (!options->file && !*options->from.address)
@@ -371,6 +415,10 @@ static bool are_complete(const struct copy_options *options)
         return wrong("--to is missing");
     if (options->to.db >= 0 && options->dbs.count > 0)
         return wrong("--db and a database in --to exclude each other");
+    if (!options->file && options->is_from_scree)
+        return is_complete_back(options);
+    if (options->is_to_redis)
+        return wrong("--to redis:// needs --from scree://");
     return options->file ? is_complete_file(options) : is_complete_live(options);
 }
 

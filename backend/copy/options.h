@@ -3,6 +3,7 @@
  *
  *   scree-copy [run|check|verify] --from rdb:FILE --to scree://[user@]host:port[/db] [options]
  *   scree-copy [run|check|verify] --from kvrocks:DIR [--namespace NAME] --to …
+ *   scree-copy [run|check|verify] --from scree://[user@]host:port --to redis://[user@]host:port [options]
  *   scree-copy [run] --from redis://[user@]host:port --to scree://[user@]host:port --spool DIR [options]
  *
  * The user is that of AUTH: an ACL user, or a namespace. Passwords come from the environment (FROM_PASSWORD, TO_PASSWORD), so that no list of processes
@@ -51,11 +52,13 @@ struct copy_options {
     const char *file;        /* behind rdb: or kvrocks:; NULL: the source is a server */
     bool is_kvrocks;         /* it is a directory of Kvrocks */
     const char *space;       /* its namespace that is copied; NULL: the only one that has keys */
-    struct copy_target from; /* a server: redis://, rediss:// */
-    const char *spool;       /* of a live copy: a folder */
-    const char *session;     /* its name */
-    uint64_t pause_ms;       /* of cutover */
-    bool follows;            /* it goes on until it is stopped */
+    struct copy_target from; /* a server: redis://, rediss://, scree://, screes:// */
+    bool is_from_scree;
+    bool is_to_redis;
+    const char *spool;   /* of a live copy: a folder */
+    const char *session; /* its name */
+    uint64_t pause_ms;   /* of cutover */
+    bool follows;        /* it goes on until it is stopped */
     struct copy_target to;
     struct copy_dbs dbs;
     struct copy_globs match;

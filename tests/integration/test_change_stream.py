@@ -10,7 +10,7 @@ import threading
 import time
 
 from support.cluster import Cluster, Oracle, metric
-from support.followers import Follower, LineWriter, Load, difference, table_difference, wait_equal
+from support.followers import Follower, LineWriter, difference, kill_all_at_work, table_difference, wait_equal
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.moves import random_slots, wait_settled
 from support.relay import Relay
@@ -549,29 +549,6 @@ def _(run):
 
 
 # ---- the program of the documentation ------------------------------------------------------------------------------------
-
-
-def kill_all_at_work(run, cluster, follower):
-    """Random commands, while slots move, and the program, backends and proxies are killed; ends when the cluster rests."""
-    rng = random.Random(5)
-    loads = [Load(cluster, seed) for seed in (1, 2)]
-    for load in loads:
-        load.start()
-    kills, moved = sized(25, long=1000), 0
-    for step in range(kills):
-        follower.kill_at_work(rng)
-        moved += follower.has_moved()
-        if step % 4 == 1:
-            cluster.write_shards(random_slots(rng, 3))
-        if step % 6 == 2:
-            victim = rng.choice(cluster.backends + cluster.proxies)
-            victim.kill9()
-            victim.start()
-    for load in loads:
-        load.is_over.set()
-        load.join()
-    wait_settled(cluster, range(3))
-    run.note('%d commands, %d kills of the program, %d of them when it had copied keys' % (sum(load.count for load in loads), kills, moved))
 
 
 SMALL = {'store': {'change-log': '1gb', 'wal-limit': '1mb', 'memtable': '1mb'}}

@@ -11,9 +11,9 @@ import tempfile
 import threading
 import time
 
-from support import ROOT, rdb_payload
+from support import rdb_payload
 from support.cluster import Cluster, Oracle, binary
-from support.copied import Source, address, check_copied, check_equal_keys, copy, fill, fill_groups
+from support.copied import Source, address, check_copied, check_equal_keys, copy, fill, fill_groups, first_commands
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.later_redis import LaterServer
 
@@ -596,11 +596,6 @@ def _(run):
             check_equal_keys(source, target, [b'long'])
             check_equal((target.call('SCARD', 'theirs')[1], target.call('DBSIZE')[1]), (b'1', b'2'))
             check_copied(copy('--from', path, '--existing', 'keep', cluster=cluster), 'copy: 0 keys, 2 kept')
-
-
-def first_commands(page):
-    with open(os.path.join(ROOT, 'docs', page), encoding='utf-8') as file:
-        return file.read().split('```sh\n')[1].split('```')[0].splitlines()
 
 
 @suite.case('the commands at the start of docs/from-valkey.md do what the page says, with a later Valkey')

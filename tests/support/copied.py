@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+from support import ROOT
 from support.cluster import binary
 from support.harness import check, check_equal, patience
 from support.resp import Connection
@@ -33,6 +34,12 @@ def copy(*words, cluster=None, wrapper=(), **more):
 
 def address(cluster, db=None):
     return 'scree://%s:%d%s' % (*cluster.proxies[0].address, '' if db is None else '/%d' % db)
+
+
+def first_commands(page, block=1):
+    """The lines of a page's first block of commands, or a later one."""
+    with open(os.path.join(ROOT, 'docs', page), encoding='utf-8') as file:
+        return file.read().split('```sh\n')[block].split('```')[0].splitlines()
 
 
 def check_copied(done, words=''):

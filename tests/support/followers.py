@@ -13,7 +13,8 @@ import time
 
 from support import ROOT
 from support.cluster import in_ranges
-from support.harness import PATIENCE, wait_for
+from support.harness import PATIENCE, sized, wait_for
+from support.moves import random_slots, wait_settled
 from support.resp import Closed, Connection, ReplyError
 
 
@@ -156,6 +157,29 @@ class Load(threading.Thread):
                 pass
 
 
+def kill_all_at_work(run, cluster, follower, others=()):
+    """Random commands, while slots move, and the program, backends, proxies and others are killed; ends when the cluster rests."""
+    rng = random.Random(5)
+    loads = [Load(cluster, seed) for seed in (1, 2)]
+    for load in loads:
+        load.start()
+    kills, moved = sized(25, long=1000), 0
+    for step in range(kills):
+        follower.kill_at_work(rng)
+        moved += follower.has_moved()
+        if step % 4 == 1:
+            cluster.write_shards(random_slots(rng, 3))
+        if step % 6 == 2:
+            victim = rng.choice(cluster.backends + cluster.proxies + list(others))
+            victim.kill9()
+            victim.start()
+    for load in loads:
+        load.is_over.set()
+        load.join()
+    wait_settled(cluster, range(3))
+    run.note('%d commands, %d kills of the program, %d of them when it had copied keys' % (sum(load.count for load in loads), kills, moved))
+
+
 NOTHING = b'none', -2, 0
 READS = {b'string': ('GET',), b'hash': ('HGETALL',), b'list': ('LRANGE', 0, -1), b'set': ('SMEMBERS',),
          b'zset': ('ZRANGE', 0, -1, 'WITHSCORES'), b'stream': ('XRANGE', '-', '+'), b'none': ('EXISTS',)}
@@ -188,10 +212,10 @@ def all_keys(client):
             return keys
 
 
-def difference(cluster, sink):
+def difference(cluster, sink, ignored=frozenset()):
     """A key that is not equal; None: all are."""
     with cluster.connect() as client, Connection(sink.address) as copy:
-        for key in all_keys(client) | all_keys(copy):
+        for key in (all_keys(client) | all_keys(copy)) - ignored:
             here, there = content(client, key), content(copy, key)
             if here != there:
                 return key, here, there
