@@ -242,6 +242,14 @@ void peer_link_new_leader(struct peer_link *link, const char *address)
     link->retry.at_ms = loop_mono_ms(link->self->loop);
 }
 
+void peer_link_hurry(struct peer_link *link)
+{
+    if (link->state == PEER_LINK_CONNECTING)
+        link_down(link, "the peer is there: its address is looked up again");
+    if (link->state == PEER_LINK_DOWN)
+        link->retry.at_ms = loop_mono_ms(link->self->loop);
+}
+
 static void link_ended(void *owner, int err)
 {
     struct peer_link *link = owner;

@@ -179,6 +179,10 @@ void peer_link_cut(struct peer_link *link);
 /* Connects, sends STATUS and detects silence; to be called several times in each ping_ms. */
 void peer_link_tick(struct peer_link *link);
 
+/* The peer has connected to this process, so it listens. A link that waits before it tries again, or that still tries an address where the
+ * peer may have been before, begins anew at the next tick. */
+void peer_link_hurry(struct peer_link *link);
+
 /* A newer leader of the shard was heard, at this address; NULL: at none that the map has. Ends the connection, unless it is being made to
  * this address, and connects there at the next tick. */
 void peer_link_new_leader(struct peer_link *link, const char *address);

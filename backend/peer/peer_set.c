@@ -539,8 +539,11 @@ void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
 {
     struct peer_incoming *incoming =
         peer_incoming_new(&peers->self, stream, peer, &peers->incoming);
+    struct peer_link *link = peer_set_find(peers, bytes_of(peer->shard));
     if (peer_leaders_compare(peers->leaders, peer) == PEER_LEADER_NEWER)
         check_claim(peers, incoming);
+    else if (link && strcasecmp(link->address, peer->address) == 0)
+        peer_link_hurry(link);
 }
 
 /* ---- echoes ---- */

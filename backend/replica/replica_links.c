@@ -547,7 +547,10 @@ void replica_links_also(struct replica_links *links, const struct bytes *address
 void replica_links_adopt(struct replica_links *links, struct stream *stream,
                          const struct peer_identity *peer)
 {
+    const struct neighbour *neighbour = neighbour_at(links, peer->address, strlen(peer->address));
     (void)peer_incoming_new(&links->self, stream, peer, &links->incoming);
+    if (neighbour)
+        peer_link_hurry(neighbour->link);
 }
 
 const struct replica_hello *replica_links_hello(const struct replica_links *links,

@@ -140,6 +140,8 @@ static void accepted(void *owner, struct stream *stream)
 
 /* ---- life of a copy ---------------------------------------------------------------------------- */
 
+static uint64_t connect_timeout_ms = SECOND_US / 1000;
+
 static void configure(const struct copy *copy)
 {
     const struct replica_links_config config = {
@@ -151,7 +153,7 @@ static void configure(const struct copy *copy)
         .secret_previous = "",
         .options = {.output_max = 32 << 20,
                     .requests_max = 64,
-                    .connect_timeout_ms = 1000,
+                    .connect_timeout_ms = connect_timeout_ms,
                     .timeout_ms = 1000,
                     .ping_ms = 250,
                     .backoff_min_ms = 10,
@@ -359,6 +361,25 @@ static void run_world(uint64_t seed)
     end_world();
 }
 
+/* Its connects to where the others were before get no answer for an hour. They come back, and connect to it. */
+static void find_copies_that_were_elsewhere(uint64_t seed)
+{
+    connect_timeout_ms = 3600 * 1000;
+    start_world(seed);
+    stop_copy(&copies[1]);
+    stop_copy(&copies[2]);
+    sim_host_down("relays");
+    sim_run_for(5 * SECOND_US);
+    sim_host_up("relays");
+    start_copy(&copies[1]);
+    start_copy(&copies[2]);
+    relays.is_faulty = false;
+    sim_run_for(20 * SECOND_US);
+    CHECK(have_all_heard(NULL));
+    end_world();
+    connect_timeout_ms = SECOND_US / 1000;
+}
+
 int main(int argc, char **argv)
 {
     log_set_level(LOG_ERROR + 1);
@@ -368,6 +389,7 @@ int main(int argc, char **argv)
         fflush(stdout);
         run_world(seed);
     }
+    find_copies_that_were_elsewhere(first);
     if (argc > 1)
         return 0;
     CHECK(downs && drains);
