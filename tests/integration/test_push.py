@@ -255,6 +255,29 @@ def _(_):
         check_equal(len([name for name in pulled(store, place)[1] if name.endswith('MANIFEST.sha256')]), 3)
 
 
+@suite.case('--every goes on after a push that failed')
+def _(_):
+    with Store() as store, Place() as place:
+        os.makedirs(os.path.join(place.archive, 'a/b'))
+        name = 'a/b/%020d-%020d.log' % (1, 2)
+        with open(os.path.join(place.archive, name), 'w') as file:
+            file.write('a file')
+        store.fault('busy')
+        push = subprocess.Popen(store.words('archive', place.archive, '--every', '1'), env=dict(store.env, **RETRIES), stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
+        try:
+            for line in push.stderr:
+                if 'exit status' in line:
+                    break
+            check_equal(pushed(place.archive), 1)
+            store.fault('none')
+            wait_for(lambda: pushed(place.archive) > 1, 'a push that copies everything')
+            check_equal(pulled(store, place)[1], ['archive/' + name])
+        finally:
+            push.kill()
+            push.communicate()
+
+
 @suite.case('the backend shows up to when the store has everything; 0 while nothing is pushed; its tools take PUSHED for no backup')
 def _(_):
     with Store() as store, Place() as place, cluster_of(place) as cluster:
