@@ -245,7 +245,7 @@ bool acl_may_read_key(const struct acl_user *user, const struct command *command
 {
     const struct acl_selector *selector = user->selectors;
     while (selector && !(command_allowed(selector, command, argv, argc) &&
-                         key_allowed(selector, key, KEY_ACCESS)))
+                         (selector->all_keys || key_allowed(selector, key, KEY_ACCESS))))
         selector = selector->next;
     return selector != NULL;
 }

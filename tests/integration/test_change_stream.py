@@ -142,6 +142,7 @@ def _(run):
             for client, token, key in zip((shop, staff, outside), tokens, (b'a', b'b', b'c')):
                 check_equal(read_all(client, token)[0], [(0, b'changed', key)])
             outside.get('ACL', 'SETUSER', 'some', 'on', '>p', '+scree|changes', '%R~x*', '%W~y*')
+            outside.get('ACL', 'SETUSER', 'all', 'on', '>p', '+scree|changes', '~*')
             outside.get('ACL', 'SETUSER', 'none', 'on', '>p', '+get', '~*')
             outside.get('MSET', 'x1', 1, 'y1', 1, 'z1', 1)
             outside.get('FUNCTION', 'LOAD', '#!lua name=lib\nredis.register_function("f", function() return 1 end)')
@@ -149,6 +150,8 @@ def _(run):
             client.get('AUTH', 'some', 'p')
             check_equal(set(read_all(client, tokens[2])[0]), {(0, b'changed', b'x1'), (-1, b'function', b'lib')})
             check_equal(read_all(client, '0')[0], [(0, b'changed', b'x1')])
+            client.get('AUTH', 'all', 'p')
+            check_equal({event[2] for event in read_all(client, '0')[0]}, {b'c', b'x1', b'y1', b'z1'})
             client.get('AUTH', 'none', 'p')
             check(error_of(client, 'READ', '$').startswith('NOPERM'), 'a user without the command')
 
