@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 
+from support import ROOT
 from support.cluster import Cluster, Oracle, binary, free_ports
 from support.copied import Source, address, check_equal_keys, copy, fill, first_commands, value_of
 from support.followers import Follower, Load, difference, kill_all_at_work, wait_equal
@@ -316,6 +317,24 @@ def _(run):
         load.is_over.set()
         load.join()
         check_equal(done.returncode, 0, done.stdout + done.stderr)
+
+
+@suite.case('users with the rights that docs/back-to-redis.md lists can check, copy and verify')
+def _(run):
+    with open(os.path.join(ROOT, 'docs', 'back-to-redis.md'), encoding='utf-8') as file:
+        rights = [found.split() for found in re.findall(r'`(\+[^@`]* [^`]*)`', file.read())]
+    check_equal(len(rights), 2)
+    with Oracle() as sink, cluster_with_log() as cluster, cluster.connect() as client, Connection(sink.address) as target:
+        for connection, name, some in ((client, 'reader', rights[0]), (target, 'back', rights[1])):
+            check_equal(connection.get('ACL', 'SETUSER', name, 'on', '>word', '~*', *some), b'OK')
+        target.get('SET', 'gone', 1)
+        client.get('SELECT', 3)
+        client.get('SET', 'key', 1)
+        words = ('--from', 'scree://reader@127.0.0.1:%d' % cluster.proxies[0].address[1], '--to', 'redis://back@127.0.0.1:%d' % sink.port, '--existing', 'replace')
+        for command in (('check',), ('run', '--follow', 'no'), ('run', '--follow', 'no'), ('verify',)):
+            done = copy(*command, *words, env={**os.environ, 'FROM_PASSWORD': 'word', 'TO_PASSWORD': 'word'})
+            check_equal((done.returncode, done.stderr), (0, ''), str(command))
+        check_equal((texts(target, 3), target.get('EXISTS', 'gone')), ({b'key': b'1'}, 0))
 
 
 @suite.case('there and back: the commands of docs/back-to-redis.md after a cut-over')
