@@ -298,6 +298,12 @@ struct partition_shards {
     struct timer *tick;       /* of locks and transactions */
 };
 
+/* Of the data of a copy that follows: backend/partition/copy_age.h. */
+struct partition_age {
+    bool is_old;                 /* they may be older than replica-reads-lag */
+    struct replica_age *of_data; /* NULL: not looked at yet */
+};
+
 /* The partition's part in a group of copies (backend/partition/leadership.h). Without other copies of its data all is zero. */
 struct partition_copies {
     struct replica *replica; /* NULL: there are no other copies */
@@ -311,7 +317,8 @@ struct partition_copies {
     bool is_in_group;
     /* It follows, and is a copy of all data: clients that allow old data may read. */
     bool may_read;
-    uint32_t generation; /* of its group; 0: it is of none */
+    struct partition_age age; /* of what they read then */
+    uint32_t generation;      /* of its group; 0: it is of none */
     /* How long it may serve without a majority that confirms it (replica.h); clock_boot_us. NULL: for ever. */
     const _Atomic uint64_t *lease_us;
     /* It leads, and its lease has been over for so long that commands are refused. */

@@ -18,13 +18,22 @@ static bool uses_data(const struct call *call, uint32_t flags)
            keys_possible(call->command);
 }
 
+/* May this copy's data be read? Those of a paused one only by a client that has chosen this copy: proxies choose for theirs. */
+static bool shows_old_data(const struct call *call)
+{
+    const struct partition_copies *copies = &call->partition->copies;
+    bool is_new_enough =
+        copies->paused_until_ms ? !call->session->login.is_internal : !copies->age.is_old;
+    return copies->may_read && is_new_enough;
+}
+
 /* Does the command only read, and has its client said that the data may be old? */
 static bool reads_old_data(const struct call *call, uint32_t flags)
 {
     const struct partition *partition = call->partition;
     bool may_write = flags & (CMD_WRITE | CMD_MAY_REPLICATE) ||
                      (flags & CMD_SCRIPT && !(call->command->flags & CMD_READONLY));
-    return partition->copies.may_read && call->session->about.is_readonly &&
+    return shows_old_data(call) && call->session->about.is_readonly &&
            partition->snapshot->config.replica_reads == REPLICA_READS_STALE &&
            flags & CMD_READONLY && !may_write;
 }

@@ -5,7 +5,7 @@
  *   after a start or a lost leadership, while no leader is known      wait, so that clients see no error when a copy leads soon;
  *                                                                     so do CLUSTER SLOTS and SHARDS
  *   it leads, and its lease is over (partition_lease_is_over)         wait, until it leads again, or knows that it does not
- *   GET, KEYS, EVAL_RO … after READONLY, with replica-reads = stale   read here, from data that may be old
+ *   GET, KEYS, EVAL_RO … after READONLY, with replica-reads = stale   read here, from data that may be as old as replica-reads-lag
  *   else   a client, the command has a key                            MOVED slot leader
  *          a client, the command writes                               READONLY …
  *          others, proxies                                            TRYAGAIN …

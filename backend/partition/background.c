@@ -4,6 +4,7 @@
 #include "backend/keyspace/ttl_hashes.h"
 #include "backend/partition/compare.h"
 #include "backend/partition/copies_room.h"
+#include "backend/partition/copy_age.h"
 #include "backend/partition/founding.h"
 #include "backend/partition/leader_line.h"
 #include "backend/partition/leadership.h"
@@ -41,6 +42,7 @@ static void count_ttl_hashes(struct partition *partition)
 void background_tick(struct partition *partition)
 {
     leadership_tick(partition);
+    copy_age_tick(partition);
     leader_line_tick(partition);
     compare_tick(partition);
     copies_room_tick(partition);

@@ -455,6 +455,8 @@ void leadership_free(struct partition *partition)
     replica_apply_free(copies->leadership->apply);
     timer_free(copies->leadership->lease);
     free(copies->leadership);
+    free(copies->age.of_data);
     copies->leadership = NULL;
+    copies->age.of_data = NULL;
     copies->replica = NULL;
 }

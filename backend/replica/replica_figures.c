@@ -24,6 +24,21 @@ uint64_t replica_lag_note(struct replica_lag *lag, uint64_t applied, uint64_t co
     return applied >= committed ? 0 : now_us - lag->since_us;
 }
 
+uint64_t replica_age_note(struct replica_age *age, const struct replica_figures *figures,
+                          uint64_t applied, uint64_t now_us)
+{
+    const struct replica_figure *leader = replica_leader_heard(figures);
+    bool is_new = leader && leader->id != age->leader;
+    bool has_index = applied >= age->index && !is_new;
+    if (has_index && age->heard_us > age->fresh_us)
+        age->fresh_us = age->heard_us;
+    if (leader && (is_new || has_index))
+        *age = (struct replica_age){leader->id, leader->applied, leader->heard_us, age->fresh_us};
+    if (leader && applied >= leader->applied && leader->heard_us > age->fresh_us)
+        age->fresh_us = leader->heard_us;
+    return !age->fresh_us ? UINT64_MAX : now_us > age->fresh_us ? now_us - age->fresh_us : 0;
+}
+
 /* Is it connected, or was it heard a moment ago? */
 static bool is_copy_there(const struct replica_figure *copy, uint64_t now_us)
 {

@@ -58,6 +58,18 @@ struct replica_figures {
  * second: a copy that follows records which come all the time lags for no longer than that and its own delay. */
 uint64_t replica_lag_note(struct replica_lag *lag, uint64_t applied, uint64_t committed,
                           uint64_t now_us);
+/* When a copy that follows was known to have all that its leader had. */
+struct replica_age {
+    uint64_t leader; /* id */
+    uint64_t index,
+        heard_us; /* the leader said then that its data have all records up to this one; taken anew when the copy has them */
+    uint64_t fresh_us; /* the copy has all that the leader had then; 0: not known yet */
+};
+
+/* How old the data of this copy may be, if they have all records up to `applied`: since when it may lack something that its leader had. UINT64_MAX: not
+ * known. To be called several times a second. */
+uint64_t replica_age_note(struct replica_age *age, const struct replica_figures *figures,
+                          uint64_t applied, uint64_t now_us);
 /* Does another copy lead, or may one be elected, as far as this one has heard? The leader is there, or most voters are: a copy that has just
  * started has not heard yet which of them leads. */
 bool replica_is_led(const struct replica_figures *figures, uint64_t now_us);

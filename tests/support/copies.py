@@ -40,7 +40,8 @@ class Copies(Cluster):
 
     def __init__(self, copies=3, backend_options=None, partitions=1, replicas='yes', **options):
         backend_options = with_option(backend_options, 'backend', 'replicas', replicas)
-        for name, value in {'replica-reads': 'stale', 'peer-timeout': '%dms' % (2000 * harness.SLOW), 'leader-return': '0'}.items():
+        # tests read at copies whose leader is lost for long
+        for name, value in {'replica-reads': 'stale', 'replica-reads-lag': '0', 'peer-timeout': '%dms' % (2000 * harness.SLOW), 'leader-return': '0'}.items():
             backend_options = with_option(backend_options, 'backend', name, value)
         super().__init__(backends=copies, partitions=partitions, linked=True, slots=['0-16383'], backend_options=backend_options, **options)
         self.order = list(range(copies))

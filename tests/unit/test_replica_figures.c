@@ -56,6 +56,53 @@ START_TEST(a_leader_is_heard_when_another_copy_leads_and_has_said_how_far_it_is)
 }
 END_TEST
 
+/* Of copy 2, when copy `leader` has said at heard_us that its data have all up to `index`. */
+static uint64_t age_of(struct replica_age *age, uint64_t leader, uint64_t index, uint64_t heard_us,
+                       uint64_t applied, uint64_t now_us)
+{
+    struct replica_figures figures = {.own = 2, .leader = leader, .count = 3};
+    for (uint64_t id = 1; id <= 3; id++)
+        figures.of[id - 1] = (struct replica_figure){.id = id};
+    if (leader)
+        figures.of[leader - 1] =
+            (struct replica_figure){.id = leader, .applied = index, .heard_us = heard_us};
+    return replica_age_note(age, &figures, applied, now_us);
+}
+
+START_TEST(data_are_as_old_as_what_the_leader_said_when_they_lacked_nothing)
+{
+    struct replica_age age = {0};
+    ck_assert_uint_eq(age_of(&age, 0, 0, 0, 7, 1000), UINT64_MAX);
+    ck_assert_uint_eq(age_of(&age, 1, 7, 1500, 7, 2000), 500);
+    ck_assert_uint_eq(age_of(&age, 1, 9, 2900, 7, 3000), 1500);
+    ck_assert_uint_eq(age_of(&age, 1, 20, 3900, 8, 4000), 2500);
+    ck_assert_uint_eq(age_of(&age, 1, 30, 4900, 9, 5000), 2100); /* 9 is what it said at 2900 */
+    ck_assert_uint_eq(age_of(&age, 1, 30, 4900, 30, 6000), 1100);
+}
+END_TEST
+
+START_TEST(data_get_older_while_the_leader_is_silent_or_not_known)
+{
+    struct replica_age age = {0};
+    ck_assert_uint_eq(age_of(&age, 1, 7, 1000, 7, 1000), 0);
+    ck_assert_uint_eq(age_of(&age, 1, 7, 1000, 7, 90000), 89000);
+    ck_assert_uint_eq(age_of(&age, 0, 0, 0, 7, 91000), 90000);
+    ck_assert_uint_eq(age_of(&age, 3, 8, 92000, 7, 92000), 91000);
+    ck_assert_uint_eq(age_of(&age, 3, 8, 92000, 8, 93000), 1000);
+    ck_assert_uint_eq(age_of(&age, 2, 8, 93000, 8, 94000), 2000); /* it leads itself */
+}
+END_TEST
+
+START_TEST(data_of_a_copy_that_always_lacks_some_records_are_as_old_as_its_delay)
+{
+    struct replica_age age = {0};
+    for (uint64_t i = 1; i <= 1000; i++) { /* 10 records at a time, and it is 15 behind */
+        uint64_t us = age_of(&age, 1, i * 10, i * 1000, i * 10 > 15 ? i * 10 - 15 : 0, i * 1000);
+        ck_assert(i < 4 || us <= 4000);
+    }
+}
+END_TEST
+
 /* Copies are written as "+v -v +l": a voter that is connected, one that is not, a learner. Their ids are 1, 2 …; `own` is always connected. */
 static bool is_led(const char *copies, uint64_t own, uint64_t leader)
 {
@@ -101,6 +148,9 @@ int main(void)
     tcase_add_test(tests, a_copy_that_follows_records_without_end_lags_by_its_delay);
     tcase_add_test(tests, a_copy_that_has_caught_up_does_not_lag_any_more);
     tcase_add_test(tests, a_leader_is_heard_when_another_copy_leads_and_has_said_how_far_it_is);
+    tcase_add_test(tests, data_are_as_old_as_what_the_leader_said_when_they_lacked_nothing);
+    tcase_add_test(tests, data_get_older_while_the_leader_is_silent_or_not_known);
+    tcase_add_test(tests, data_of_a_copy_that_always_lacks_some_records_are_as_old_as_its_delay);
     tcase_add_test(tests, two_of_five_that_are_left_have_no_leader);
     tcase_add_test(tests, one_of_three_that_is_left_has_no_leader);
     tcase_add_test(tests, a_warm_copy_is_led_by_the_voter_if_that_is_there);

@@ -1,0 +1,30 @@
+#include "backend/partition/copy_age.h"
+
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/replica/replica_figures.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+
+#include <stdlib.h>
+
+/* How old its data may be. */
+static uint64_t age_us(struct partition *partition)
+{
+    struct partition_copies *copies = &partition->copies;
+    struct replica_figures figures;
+    if (!copies->age.of_data)
+        copies->age.of_data = calloc(1, sizeof *copies->age.of_data);
+    CHECK(copies->age.of_data);
+    replica_figures(copies->replica, &figures);
+    return replica_age_note(copies->age.of_data, &figures, storage_committed(partition->storage),
+                            clock_boot_us());
+}
+
+void copy_age_tick(struct partition *partition)
+{
+    struct partition_copies *copies = &partition->copies;
+    uint64_t limit_ms = partition->snapshot->config.replica_reads_lag_ms;
+    copies->age.is_old =
+        copies->may_read && copies->replica && limit_ms && age_us(partition) > limit_ms * 1000;
+}
