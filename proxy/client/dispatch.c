@@ -46,6 +46,28 @@ static inline bool send_one(struct client *client, const struct frame *frame,
     return true;
 }
 
+/* Sends a read to the copy. */
+static bool send_to_copy(struct client *client, const struct frame *frame,
+                         const struct command *command, struct upstream *copy)
+{
+    if (!client_may_send(client, client_label(client, command, frame->len) | LABEL_COPY))
+        return false;
+    if (upstream_is_full(copy, client))
+        return false;
+    client_send_copy(client, copy, command, frame);
+    return true;
+}
+
+/* Sends the unchanged frame to the shard of its keys, or a copy of that shard. */
+static inline bool send_by_key(struct client *client, const struct frame *frame,
+                               const struct command *command, uint32_t shard)
+{
+    struct upstream *copy =
+        client->session.is_readonly ? client_copy(client, shard, command, frame->len) : NULL;
+    return copy ? send_to_copy(client, frame, command, copy)
+                : send_one(client, frame, command, shard);
+}
+
 static bool send_to_all_shards(struct client *client, const struct frame *frame,
                                const struct command *command)
 {
@@ -150,14 +172,22 @@ static bool run_local(struct client *client, const struct frame *frame,
     return true;
 }
 
+static bool send_to_one(struct client *client, const struct frame *frame,
+                        const struct command *command, const struct route *route, bool may_be_old)
+{
+    if (route->is_across)
+        return across_send_shared(client, frame, command, route->shard);
+    return may_be_old && route->has_keys ? send_by_key(client, frame, command, route->shard)
+                                         : send_one(client, frame, command, route->shard);
+}
+
 static bool follow_plan(struct client *client, const struct frame *frame,
-                        const struct command *command, const struct route *route)
+                        const struct command *command, const struct route *route, bool may_be_old)
 {
     struct proxy_worker *worker = client->worker;
     switch (route->kind) {
     case ROUTE_KIND_ONE:
-        return route->is_across ? across_send_shared(client, frame, command, route->shard)
-                                : send_one(client, frame, command, route->shard);
+        return send_to_one(client, frame, command, route, may_be_old);
     case ROUTE_KIND_ANY: {
         uint32_t shard = pool_any(worker->pool);
         return route->is_across ? across_send_shared(client, frame, command, shard)
@@ -192,9 +222,9 @@ static bool follow_plan(struct client *client, const struct frame *frame,
     return true;
 }
 
-/* Dispatches commands with several keys or none, and commands without a shard; not the hot path. */
+/* Dispatches commands with several keys or none, and commands without a shard; not the hot path. `may_be_old`: a copy may serve it. */
 static bool dispatch_planned(struct client *client, const struct frame *frame,
-                             const struct command *command)
+                             const struct command *command, bool may_be_old)
 {
     struct proxy_worker *worker = client->worker;
     struct route_rules rules = across_rules(client);
@@ -204,7 +234,7 @@ static bool dispatch_planned(struct client *client, const struct frame *frame,
     uint32_t key_count = route.has_keys && !is_counted ? worker->scratch.keys->list.count : 0;
     if (command->flags & CMD_SCRIPT_CACHE && !scripts_ready(client, frame, command, &route))
         return false;
-    if (!follow_plan(client, frame, command, &route))
+    if (!follow_plan(client, frame, command, &route, may_be_old))
         return false;
     for (uint32_t i = 0; i < key_count; i++)
         proxy_worker_count_slot(worker, worker->scratch.keys->slots[i]);
@@ -217,7 +247,7 @@ bool dispatch_in_exec(struct client *client, const struct frame *frame,
     struct proxy_worker *worker = client->worker;
     const struct frame *outer = worker->scratch.frame;
     worker->scratch.frame = frame; /* for the slow log */
-    bool is_done = dispatch_planned(client, frame, command);
+    bool is_done = dispatch_planned(client, frame, command, false);
     worker->scratch.frame = outer;
     return is_done;
 }
@@ -343,13 +373,13 @@ static bool run(struct client *client, const struct frame *frame, const struct c
             struct route_rules rules = {.map = snapshot->map,
                                         .entry = client->session.keyspace->entry};
             uint16_t slot = route_slot(&rules, frame_arg(frame, (uint32_t)at));
-            if (!send_one(client, frame, command, shard_map_find(snapshot->map, slot)))
+            if (!send_by_key(client, frame, command, shard_map_find(snapshot->map, slot)))
                 return false;
             proxy_worker_count_slot(client->worker, slot);
             return true;
         }
     }
-    return dispatch_planned(client, frame, command);
+    return dispatch_planned(client, frame, command, true);
 }
 
 bool dispatch_frame(struct client *client, const struct frame *frame)

@@ -1,7 +1,9 @@
 #include "proxy/client/lane.h"
 
 #include "proxy/client/tracking.h"
+#include "proxy/client/users.h"
 #include "proxy/core/worker.h"
+#include "proxy/upstream/copy_reads.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 
@@ -47,4 +49,30 @@ struct upstream *client_upstream(struct client *client, uint32_t shard,
     if (client_tracks(client))
         return tracking_upstream(client, shard);
     return pool_pick(pool, shard, lane_of(client, command, bytes), resp);
+}
+
+/* Does the command only read the keys that it names, and is it no matter of one connection? */
+static bool reads_only(const struct client *client, const struct command *command)
+{
+    enum { OTHERS = CMD_WRITE | CMD_SCRIPT | CMD_MAY_REPLICATE | CMD_PUBSUB };
+    return (command->flags & (CMD_READONLY | OTHERS)) == CMD_READONLY &&
+           !users_rules_are_sent(client, command);
+}
+
+struct upstream *client_copy(const struct client *client, uint32_t shard,
+                             const struct command *command, size_t bytes)
+{
+    if (!client->worker->pool->nodes[shard]->copy_count || bytes > COPY_READ_BYTES_MAX ||
+        client_tracks(client) || client->session.transaction.dedicated ||
+        !reads_only(client, command))
+        return NULL;
+    return copy_reads_pick(client, shard, lane_of(client, command, bytes));
+}
+
+void client_send_copy(struct client *client, struct upstream *copy, const struct command *command,
+                      const struct frame *frame)
+{
+    struct request *request = client_new_request(client, command);
+    request->waiting = 1;
+    copy_reads_send(copy, &request->part, client->session.keyspace, frame);
 }

@@ -3,6 +3,7 @@
  *
  *   the client watches keys of the shard ─► the dedicated connection of WATCH
  *   the client tracks (CLIENT TRACKING)  ─► its dedicated connection to the shard
+ *   it reads, has sent READONLY, and may ─► a shared connection to a copy that follows (copy_reads.h)
  *   else                                 ─► the shared connection for the command's lane (node.h) and the protocol
  */
 #pragma once
@@ -16,3 +17,9 @@ uint32_t client_label(const struct client *client, const struct command *command
 /* The connection for a command to this shard. */
 struct upstream *client_upstream(struct client *client, uint32_t shard,
                                  const struct command *command, size_t bytes);
+/* The connection to a copy of this shard, for a client that has sent READONLY. NULL: the command needs the leader, or no copy is up. */
+struct upstream *client_copy(const struct client *client, uint32_t shard,
+                             const struct command *command, size_t bytes);
+/* Sends the frame of a read there. */
+void client_send_copy(struct client *client, struct upstream *copy, const struct command *command,
+                      const struct frame *frame);

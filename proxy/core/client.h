@@ -44,9 +44,10 @@ enum {
     LABEL_DEDICATED = 1 << 3,
     LABEL_RESP3 = 1 << 4,
     LABEL_ALONE = 1 << 5,  /* no other request may be in flight (across.h) */
-    LABEL_ACROSS = 1 << 6, /* may reach keys of other shards; the next 10 bits are the shard */
-    LABEL_SHARD_SHIFT = 7,
-    LABEL_GENERATION_SHIFT = 17
+    LABEL_COPY = 1 << 6,   /* reads at a copy that follows */
+    LABEL_ACROSS = 1 << 7, /* may reach keys of other shards; the next 10 bits are the shard */
+    LABEL_SHARD_SHIFT = 8,
+    LABEL_GENERATION_SHIFT = 18
 };
 /* A request has bounced: no further one is sent until all are answered. */
 #define LABEL_BOUNCED UINT32_MAX

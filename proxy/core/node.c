@@ -10,14 +10,14 @@
 
 enum { BUSY_MS = 1500 }; /* how long a BUSY reply counts; a late shard is pinged more often */
 
-struct node *node_new(const struct proxy_worker *worker, const struct shard *shard)
+struct node *node_new(const struct proxy_worker *worker, const struct shard *shard,
+                      const char *address)
 {
     struct node *node = calloc(1, sizeof(*node));
     CHECK(node);
-    CHECK(shard->address_count > 0);
     node->refs = 1;
     node->name = strdup(shard->name);
-    node->address = strdup(shard->addresses[0]);
+    node->address = strdup(address);
     CHECK(node->name);
     CHECK(node->address);
     node->has_copies = shard->address_count > 1;
@@ -46,6 +46,7 @@ void node_unref(struct node *node)
         return;
     CHECK(list_empty(&node->spare));
     CHECK(list_empty(&node->waiting_to_open));
+    CHECK(!node->copies);
     fair_queue_fini(&node->across);
     free(node->name);
     free(node->address);

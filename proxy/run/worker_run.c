@@ -43,6 +43,13 @@ static void set_limits(struct proxy_worker *worker)
     hot_keys_configure(worker);
 }
 
+static void read_at_copies(const struct proxy_worker *worker)
+{
+    const struct proxy_config *config = worker_config(worker);
+    bool is_on = config->upstream_replica_reads == REPLICA_READS_STALE && *config->upstream_secret;
+    pool_update_copies(worker->pool, worker->snapshot->map, is_on);
+}
+
 struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, uint32_t index,
                                       struct proxy_snapshot *snapshot)
 {
@@ -81,6 +88,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->home = keyspaces_get(&worker->keyspaces, (struct bytes){"", 0}, 0);
     worker->home->is_proven = true;
     worker->pool = pool_new(worker, snapshot->map);
+    read_at_copies(worker);
     set_limits(worker);
     worker->thread.tick = timer_new(loop, worker_tick, worker);
     worker->thread.slow = timer_new(loop, worker_slow, worker);
@@ -161,6 +169,8 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
         if (!is_only_learned(before, snapshot))
             tracking_reloaded(worker);
     }
+    if (worker->pool->nodes)
+        read_at_copies(worker);
     keyspaces_update(&worker->keyspaces, snapshot->namespaces);
     if (!namespaces_equal(before->namespaces, snapshot->namespaces))
         pool_forget_keyspaces(

@@ -115,3 +115,11 @@ bool greeting_serves(const struct greeting_self *self, char *reason, size_t size
                        "this copy does not lead, and has heard of no other that does");
     return false;
 }
+
+bool greeting_follows(const struct greeting_self *self, char *reason, size_t size)
+{
+    if (self->has_copies && !self->leads)
+        return true;
+    (void)snprintf(reason, size, "the copy at this address does not follow another one");
+    return false;
+}

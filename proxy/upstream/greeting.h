@@ -52,5 +52,7 @@ bool greeting_auth(struct greeting *greeting, struct bytes frame);
 void greeting_read(struct bytes frame, struct greeting_self *self);
 /* False: it is a copy that does not lead, so it serves no requests, and reason[size] says where the leader is. */
 bool greeting_serves(const struct greeting_self *self, char *reason, size_t size);
+/* The same of a connection for reads at copies: false: it leads, or has no copies. */
+bool greeting_follows(const struct greeting_self *self, char *reason, size_t size);
 /* False: the partition is another shard than `shard`, or does not serve this proxy's protocol, and reason[size] says so. */
 bool greeting_check(const struct greeting_self *self, const char *shard, char *reason, size_t size);

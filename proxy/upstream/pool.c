@@ -24,6 +24,7 @@ static void wake_all_across(struct node *node)
         client_unhold(container_of(link, struct client, links.full), HOLD_UPSTREAM);
 }
 
+/* Their copies have been drained. */
 static void node_drain(struct node *node)
 {
     for (unsigned lane = 0; lane < LANES; lane++) {
@@ -87,6 +88,58 @@ static void follow_leaders(struct pool *pool, const struct shard_map *map)
     }
 }
 
+/* ---- copies that serve reads ----------------------------------------------------------------- */
+
+static struct node *new_copy_node(const struct pool *pool, const struct shard *shard,
+                                  const char *address)
+{
+    struct node *copy = node_new(pool->worker, shard, address);
+    copy->is_copy = true;
+    return copy;
+}
+
+/* Takes the copy at the address out of the list; NULL: it is not there. */
+static struct node *detach_copy(struct node **copies, uint32_t count, const char *address)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct node *copy = copies[i];
+        if (copy && strcmp(copy->address, address) == 0) {
+            copies[i] = NULL;
+            return copy;
+        }
+    }
+    return NULL;
+}
+
+/* The copies of a shard are at all its addresses but the first. `shard`: NULL: it has none that serve. */
+static void set_copies(const struct pool *pool, struct node *leader, const struct shard *shard)
+{
+    struct node **before = leader->copies;
+    uint32_t before_count = leader->copy_count;
+    uint32_t count = shard ? (uint32_t)shard->address_count - 1 : 0;
+    leader->copies = count ? calloc(count, sizeof(struct node *)) : NULL;
+    leader->copy_count = count;
+    CHECK(leader->copies || !count);
+    for (uint32_t i = 0; i < count; i++) {
+        leader->copies[i] = detach_copy(before, before_count, shard->addresses[i + 1]);
+        if (!leader->copies[i])
+            leader->copies[i] = new_copy_node(pool, shard, shard->addresses[i + 1]);
+        leader->copies[i]->index = leader->index;
+    }
+    for (uint32_t i = 0; i < before_count; i++)
+        if (before[i])
+            node_drain(before[i]);
+    free(before);
+}
+
+void pool_update_copies(struct pool *pool, const struct shard_map *map, bool is_on)
+{
+    for (size_t i = 0; i < pool->count; i++)
+        set_copies(pool, pool->nodes[i], is_on ? &map->shards[i] : NULL);
+}
+
+/* ---- the map --------------------------------------------------------------------------------- */
+
 void pool_update(struct pool *pool, const struct shard_map *map)
 {
     struct node **before = pool->nodes;
@@ -97,12 +150,14 @@ void pool_update(struct pool *pool, const struct shard_map *map)
     for (size_t i = 0; i < pool->count; i++) {
         pool->nodes[i] = detach_node(before, count, &map->shards[i]);
         if (!pool->nodes[i])
-            pool->nodes[i] = node_new(pool->worker, &map->shards[i]);
+            pool->nodes[i] = node_new(pool->worker, &map->shards[i], map->shards[i].addresses[0]);
         pool->nodes[i]->index = (uint32_t)i;
     }
     for (size_t i = 0; i < count; i++) {
-        if (before[i])
-            node_drain(before[i]);
+        if (!before[i])
+            continue;
+        set_copies(pool, before[i], NULL);
+        node_drain(before[i]);
     }
     free(before);
     follow_leaders(pool, map);
@@ -119,6 +174,20 @@ static void pool_bury(struct pool *pool)
     pool->has_closed = false;
 }
 
+/* All connections to it are gone. */
+static void forget_node(struct node *node)
+{
+    for (uint32_t i = 0; i < node->copy_count; i++)
+        forget_node(node->copies[i]);
+    free(node->copies);
+    node->copies = NULL;
+    node->copy_count = 0;
+    memset(node->shared, 0, sizeof(node->shared));
+    node->waits = NULL;
+    wake_all_across(node);
+    node_unref(node);
+}
+
 void pool_stop(struct pool *pool)
 {
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
@@ -126,10 +195,7 @@ void pool_stop(struct pool *pool)
     pool_bury(pool);
     CHECK(list_empty(&pool->upstreams));
     for (size_t i = 0; i < pool->count; i++) {
-        memset(pool->nodes[i]->shared, 0, sizeof(pool->nodes[i]->shared));
-        pool->nodes[i]->waits = NULL;
-        wake_all_across(pool->nodes[i]);
-        node_unref(pool->nodes[i]);
+        forget_node(pool->nodes[i]);
     }
     free(pool->nodes);
     pool->nodes = NULL;

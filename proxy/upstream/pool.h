@@ -15,7 +15,8 @@
  * are replaced by new ones; requests in flight on the old ones are answered when the script ends. Connections are opened
  * when first needed, and kept. Only some private connections to a shard are opened at a time, so that a burst of waiting
  * clients does not overflow the backend's listen backlog. A node whose address is no longer in the map is drained and freed.
- * If its shard has copies, the node goes to the address of the copy that leads instead (node_retarget).
+ * If its shard has copies, the node goes to the address of the copy that leads instead (node_retarget). The other copies have nodes of their
+ * own if they serve reads (copy_reads.h).
  */
 #pragma once
 
@@ -50,6 +51,8 @@ void pool_stop(struct pool *pool);
 /* To be called after pool_stop. */
 void pool_free(struct pool *pool);
 void pool_update(struct pool *pool, const struct shard_map *map);
+/* After pool_update, or when the option has changed: the copies of the shards that may serve reads; is_on: some may. */
+void pool_update_copies(struct pool *pool, const struct shard_map *map, bool is_on);
 
 /* Makes every connection send SCREE USE or SELECT before its next request. */
 void pool_forget_keyspaces(struct pool *pool);

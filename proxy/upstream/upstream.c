@@ -49,6 +49,7 @@ struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, un
     upstream->lane = (uint8_t)lane;
     upstream->worker = worker;
     upstream->node = node_ref(node);
+    upstream->use.is_copy = node->is_copy;
     out_init(&upstream->unsent.greeting);
     out_init(&upstream->unsent.early);
     out_init(&upstream->resend.frames);
@@ -98,6 +99,10 @@ static void write_greeting(struct upstream *upstream)
         }
         upstream_tell_slots(upstream, out);
         upstream->limits_version = 0;
+    }
+    if (upstream->use.is_copy) {
+        upstream_write_words(out, (const char *const[]){"READONLY"}, 1);
+        upstream_push_own(upstream, PART_PROBE);
     }
     if (upstream->resp == 3) {
         upstream_write_words(out, (const char *const[]){"HELLO", "3"}, 2);
@@ -178,14 +183,20 @@ void upstream_open(struct upstream *upstream, enum upstream_state state)
         upstream_connect(upstream);
 }
 
+static void note_up(const struct upstream *upstream)
+{
+    if (!upstream->use.is_copy)
+        events_note(upstream->worker->proxy->events, EVENT_SHARD_UP,
+                    loop_wall_ms(upstream->worker->loop), upstream->node->name,
+                    upstream->node->address);
+}
+
 void upstream_up(struct upstream *upstream)
 {
     if (upstream->failure.count > 0) {
         log_event(LOG_INFO, "upstream_up", "shard=%s address=%s", upstream->node->name,
                   upstream->node->address);
-        events_note(upstream->worker->proxy->events, EVENT_SHARD_UP,
-                    loop_wall_ms(upstream->worker->loop), upstream->node->name,
-                    upstream->node->address);
+        note_up(upstream);
     }
     upstream->failure.count = 0;
     upstream_hold_over(upstream);
@@ -233,7 +244,7 @@ void upstream_down(struct upstream *upstream, const char *reason)
     log_event(is_news ? LOG_WARN : LOG_DEBUG, "upstream_down",
               "shard=%s address=%s reason=" LOG_QUOTED, upstream->node->name,
               upstream->node->address, reason);
-    if (is_news)
+    if (is_news && !upstream->use.is_copy)
         note_down(upstream);
     proxy_worker_need_tick(upstream->worker);
 }
@@ -557,6 +568,8 @@ static void probe_waits(struct upstream *upstream)
 
 bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
 {
+    if (upstream->use.is_copy)
+        return upstream->use.events->tick(upstream, now_ms);
     uint64_t timeout_ms = timeout_of(upstream);
     uint32_t now = (uint32_t)now_ms;
     ask_busy(upstream, now);

@@ -72,6 +72,14 @@ struct upstream_events {
     void (*freed)(struct upstream *upstream);
     /* Called at each tick while use.unblock is set and a part is in flight. */
     void (*unblock)(struct upstream *upstream);
+    /* The next four are those of use.is_copy, and not NULL there. SCREE USE was sent: the parts behind it are of this keyspace. */
+    void (*switched)(struct upstream *upstream, struct keyspace *keyspace);
+    /* The reply to the oldest part came (NULL: none is in flight). True: it is not for a client, and the part is in flight elsewhere. */
+    bool (*reply)(struct upstream *upstream, struct part *part, struct bytes frame);
+    /* These parts have left the queue, because the connection was lost. Returns those that fail. */
+    struct part *(*left)(struct upstream *upstream, struct part *parts);
+    /* In place of upstream_tick. */
+    bool (*tick)(struct upstream *upstream, uint64_t now_ms);
 };
 
 /* What the connection is for. */
@@ -82,6 +90,7 @@ struct upstream_use {
         subscriber; /* owner of a subscription connection (subscriptions.c); NULL: another connection */
     struct fair_group *across; /* counts under across-limit for this group; NULL: it does not */
     bool is_private;           /* never shared by clients */
+    bool is_copy;              /* to a copy that follows, for reads: copy_reads.h */
     /* the keyspace for which the connection counts under dedicated-limit, with a reference; NULL: it does not count */
     struct keyspace *dedicated;
     bool is_single_use;   /* dedicated to one request, whose reply releases it */
@@ -126,6 +135,13 @@ struct upstream_resend {
     bool is_unproven;
     struct out frames;         /* copies of the requests */
     struct keyspace *keyspace; /* keyspace of these requests */
+};
+
+/* Reads in flight at a copy, so that they can be sent to the leader instead; copy_reads.h */
+struct upstream_kept {
+    struct out frames;         /* one after the other, each of part->resend_bytes */
+    struct keyspace *keyspace; /* of the part whose reply comes next; with a reference */
+    struct list switches; /* of each PART_SWITCH in flight: the keyspace of the parts behind it */
 };
 
 /* State of the input. */
@@ -182,6 +198,7 @@ struct upstream {
     struct upstream_queue queue;
     struct upstream_unsent unsent;
     struct upstream_resend resend;
+    struct upstream_kept kept;
     struct upstream_reading reading;
     struct upstream_failure failure;
     struct upstream_links links;

@@ -38,7 +38,7 @@ bool upstream_may_hold(const struct upstream *upstream)
 {
     struct node_outage *outage = &upstream->node->outage;
     uint64_t now_ms = loop_mono_ms(upstream->worker->loop);
-    if (upstream->lane == LANE_CONTROL || upstream->use.subscriber)
+    if (upstream->lane == LANE_CONTROL || upstream->use.subscriber || upstream->use.is_copy)
         return false;
     if (!outage->hold_until_ms)
         outage->hold_until_ms = now_ms + upstream_config(upstream)->upstream_hold_ms;
@@ -241,7 +241,7 @@ bool upstream_is_stopping(const struct upstream *upstream)
 void upstream_hold_stopping(struct upstream *upstream)
 {
     struct node_outage *outage = &upstream->node->outage;
-    if (!outage->is_restarting) {
+    if (!outage->is_restarting && !upstream->use.is_copy) {
         outage->is_restarting = true;
         outage->hold_until_ms = 0;
         (void)upstream_may_hold(upstream);

@@ -9,6 +9,7 @@
  *   upstream_room.c    clients that wait for room in the output
  *   upstream_left.c    requests whose clients have left, at a shard that is slow
  *   upstream_waits.c   blocking commands and their replies
+ *   copy_reads.c       reads at copies that follow; lies above the others, which call it by upstream_events
  *
  *   upstream->queue.first ─► part ─► part ─► part ◄─ upstream->queue.last      replies come in this order
  *                               ▲ undecided: the first part that has not timed out

@@ -50,6 +50,8 @@ void upstream_fail(struct upstream *upstream, struct part *part, const char *wha
 void upstream_fail_all(struct upstream *upstream, struct part *part, const char *what,
                        const char *reason)
 {
+    if (upstream->use.is_copy)
+        part = upstream->use.events->left(upstream, part);
     while (part) {
         struct part *next = part->next;
         struct client *followed = part->kind == PART_FOLLOWED ? part->request->client : NULL;

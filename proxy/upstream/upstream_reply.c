@@ -64,6 +64,8 @@ static void handle_auth(struct upstream *upstream, const char *data, size_t len)
 static bool serves_requests(const struct upstream *upstream, const struct greeting_self *self,
                             char *reason, size_t size)
 {
+    if (upstream->use.is_copy)
+        return greeting_follows(self, reason, size);
     bool serves = greeting_serves(self, reason, size);
     if (!serves)
         upstream_hold_for_leader(upstream);
@@ -245,6 +247,9 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
 {
     struct part *part = upstream->queue.first;
     upstream->queue.answered += data[0] != '>';
+    if (upstream->use.is_copy &&
+        upstream->use.events->reply(upstream, part, (struct bytes){data, len}))
+        return;
     if (is_special[(unsigned char)data[0]] && handle_special(upstream, part, block, data, len))
         return;
     if (!part) {

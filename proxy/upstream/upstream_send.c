@@ -128,6 +128,8 @@ static void write_switch(struct upstream *upstream, struct keyspace *keyspace)
         out_printf(out, "*2\r\n$6\r\nSELECT\r\n$%d\r\n%s\r\n", len, db);
     }
     upstream_push_own(upstream, PART_SWITCH);
+    if (upstream->use.is_copy)
+        upstream->use.events->switched(upstream, keyspace);
     upstream_set_keyspace(upstream, keyspace);
 }
 
@@ -151,6 +153,7 @@ struct out *upstream_begin(struct upstream *upstream, struct part *part, struct 
             return NULL;
     }
     if (!upstream->queue.first && upstream->state == UPSTREAM_UP && !upstream->resend.is_unproven &&
+        !upstream->use.is_copy &&
         worker_now_ms(upstream->worker) - upstream->reading.heard_ms >= IDLE_MS)
         upstream_become_unproven(upstream);
     return upstream->out;

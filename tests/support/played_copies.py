@@ -21,13 +21,14 @@ STOPPING_FRAME = b'>1\r\n$14\r\nscree-stopping\r\n'
 
 class PlayedCopy:
     """`requests`: the data commands that came. `is_deaf`: it reads them and does not reply, also not to greetings. `is_late`: it replies to
-    them when answer_late is called."""
+    them when answer_late is called. `refusal`: the error frame that it replies to data commands; None: none."""
 
     def __init__(self, name):
         self.name, self.address = name, ('127.0.0.1', free_ports())
         self.fields = {'role': 'replica', 'generation': '0', 'term': '0', 'leader': ''}
         self.requests, self.listeners, self.connections = [], [], set()
         self.is_deaf, self.is_late, self.pushes = False, False, True
+        self.refusal = None
         self.late, self.hearers = [], []  # connections, with a request that waits; that sent SCREE STOPS
         self.lock = threading.Lock()
         self.server = None
@@ -71,7 +72,8 @@ class PlayedCopy:
     def answer_late(self):
         with self.lock:
             for connection in self.late:
-                connection.sendall(self._own_name())
+                with contextlib.suppress(OSError):  # the proxy may have lost patience
+                    connection.sendall(self._own_name())
             self.late, self.is_late = [], False
 
     def _own_name(self):
@@ -112,7 +114,7 @@ class PlayedCopy:
             elif words == [b'SCREE', b'STOPS']:
                 self.hearers.append(connection)
             elif is_data:
-                reply = self._own_name()
+                reply = self.refusal or self._own_name()
             elif words == [b'PING']:
                 reply = b'+PONG\r\n'
             connection.sendall(reply)
