@@ -414,9 +414,9 @@ static bool server_open(struct server *server, char *error, size_t size)
 static void server_serve(struct server *server)
 {
     server->hosts_running = server->hosts_count;
+    process_log_memory(&server->process->snapshot->memory); /* partitions that run may replace it */
     for (uint32_t i = 0; i < server->hosts_count; i++)
         partition_host_start(&server->hosts[i]);
-    process_log_memory(&server->process->snapshot->memory);
     memory_started();
     atomic_store(&server->process->is_ready, true);
     log_event(LOG_INFO, "started", "version=%s partitions=%u failed=%u run_id=%s", SCREE_VERSION,
