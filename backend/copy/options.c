@@ -63,7 +63,8 @@ static const char HELP[] =
     "                      does not have, and otherwise the target must be empty\n"
     "  --functions WORD    yes: copy libraries of functions (default); no\n"
     "  --lanes COUNT       connections to the target (default 8)\n"
-    "  --rate SIZE         at most so many bytes of the file a second, such as 50mb\n"
+    "  --rate SIZE         at most so many bytes of the file, or of a full copy, a second, such as "
+    "50mb\n"
     "  --spool DIR         of a running server: a folder with room for its data, and for what it "
     "sends until\n"
     "                      the target has it\n"
@@ -401,6 +402,9 @@ static bool is_complete_back(const struct copy_options *options)
         return wrong("--from scree:// needs --to redis://HOST:PORT");
     if (*options->spool || options->space)
         return wrong("--spool and --namespace are not for --from scree://");
+    if (options->rate_bytes)
+        return wrong("--rate is for files and for the full copy of a running server: give the "
+                     "target's user a limit instead");
     if (options->to.db >= 0 || !has_own_dbs(&options->dbs))
         return wrong("--from scree://: each database goes into one of its own, such as --db 0=5");
     return options->existing != EXISTING_KEEP ||

@@ -268,7 +268,7 @@ def _(run):
             check_refused(cluster, member, 'it is a Redis Cluster')
     with Oracle() as sink, Cluster(backends=1, partitions=1) as cluster:
         check_refused(cluster, sink, 'change-log', code=3)
-    for words in (['--from', 'scree://h:1', '--to', 'scree://h:2'], ['--from', 'scree://h:1', '--to', 'null:'], ['--from', 'redis://h:1', '--to', 'redis://h:2', '--spool', '/tmp'],
+    for words in (['--from', 'scree://h:1', '--to', 'redis://h:2', '--rate', '1mb'], ['--from', 'scree://h:1', '--to', 'scree://h:2'], ['--from', 'scree://h:1', '--to', 'null:'], ['--from', 'redis://h:1', '--to', 'redis://h:2', '--spool', '/tmp'],
                   ['verify', '--from', 'scree://h:1', '--to', 'scree://h:2'], ['--from', 'scree://h:1', '--to', 'redis://h:2/3'],
                   ['--from', 'scree://h:1', '--to', 'redis://h:2', '--db', '0=3,1=3'], ['--from', 'scree://h:1/2', '--to', 'redis://h:2'],
                   ['cutover', '--from', 'scree://h:1', '--to', 'redis://h:2'], ['--from', 'scree://h:1', '--to', 'redis://h:2', '--existing', 'keep']):
