@@ -26,7 +26,7 @@ def cluster_of(place):
 
 
 def fill(client, text):
-    client.pipeline([['SET', 'key:%d' % i, text + 'x' * 300] for i in range(KEYS)])
+    return client.pipeline([['SET', 'key:%d' % i, text + 'x' * 300] for i in range(KEYS)])
 
 
 def backup(client, name):
@@ -188,7 +188,8 @@ def _(_):
             check_equal((closed, len(first)), (set(), 2))
             cluster.backends[0].kill9()
             cluster.backends[0].start()
-            wait_for(lambda: len(place.files()) == 2, 'the files to be closed')
+            wait_for(lambda: set(fill(client, 'b')) == {('+', b'OK')} and not any(os.path.exists(os.path.join(place.archive, name)) for name in first),
+                     'the files to be closed')
             here = {os.path.relpath(path, place.archive) for path in place.files()}
             wait_archived(cluster)
             check_equal(good(store.push('archive', place.archive)), '')
