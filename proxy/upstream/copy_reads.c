@@ -57,6 +57,12 @@ static void pass_switch(struct upstream *upstream)
     free(kept);
 }
 
+static void forget_kept_reads(struct upstream *upstream)
+{
+    out_clear(&upstream->kept.frames);
+    set_kept_keyspace(upstream, NULL);
+}
+
 /* Removes the first frame of those that are kept. */
 static struct out cut_kept_frame(struct upstream *upstream, const struct part *part)
 {
@@ -164,9 +170,15 @@ static struct part *on_copy_left(struct upstream *upstream, struct part *parts)
         *end = part;
         end = &part->next;
     }
-    out_clear(&upstream->kept.frames);
-    set_kept_keyspace(upstream, NULL);
+    /* A connection that drains is closed when it is lost, before its parts leave: they need what is kept. */
+    if (!upstream->life.is_closed)
+        forget_kept_reads(upstream);
     return others;
+}
+
+static void on_copy_freed(struct upstream *upstream)
+{
+    forget_kept_reads(upstream);
 }
 
 /* Long commands get the time that they get at the leader, and so does a greeting. */
@@ -198,6 +210,7 @@ static bool on_copy_tick(struct upstream *upstream, uint64_t now_ms)
 
 static const struct upstream_events copy_events = {
     .up = on_copy_up,
+    .freed = on_copy_freed,
     .switched = on_switched,
     .reply = on_copy_reply,
     .left = on_copy_left,

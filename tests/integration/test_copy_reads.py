@@ -83,6 +83,19 @@ def _(run):
         check(metric(text, 'scree_proxy_copy_reads_left_total') >= 8, 'reads that left')
 
 
+@suite.case('a read at a copy that stops, and is killed before it answers, is answered by the leader')
+def _(run):
+    with PlayedShard(copies=2, proxy_options=ONE_WORKER) as shard, shard.connect() as client:
+        copy = shard.copies[1]
+        reads_at_copies(client)
+        copy.is_late = True
+        client.send('GET', 'lost')
+        wait_for(lambda: [b'GET', b'lost'] in copy.requests, 'the read to be at the copy')
+        copy.stops_leading()
+        copy.kill()
+        check_equal([value(client.read()), client.get('SET', 'k', 'v')], [b'copy 0', b'copy 0'])
+
+
 @suite.case('a write waits for the reads before it that are at a copy, and a read at a copy for the writes before it')
 def _(run):
     with PlayedShard(copies=2, proxy_options=ONE_WORKER) as shard, shard.connect() as client, shard.connect() as other:
