@@ -67,7 +67,7 @@ static void fill_shards(struct share *share, const struct proxy_worker *worker)
     for (const struct list *link = pool->upstreams.next; pool->nodes && link != &pool->upstreams;
          link = link->next) {
         const struct upstream *upstream = container_of(link, struct upstream, links.pool);
-        if (!upstream->life.is_closed && !upstream->node->is_removed)
+        if (!upstream->life.is_closed && !upstream->node->is_removed && !upstream->use.is_copy)
             add_upstream(share, upstream);
     }
 }

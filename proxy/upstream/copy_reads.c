@@ -16,6 +16,8 @@ enum {
     REFUSED_MS = 250,
     /* A short read takes less. One that waits longer is sent to the leader, as a copy may stand still. */
     SILENT_MS = 500,
+    /* So long a copy that was silent gets no reads: each would wait for it again. */
+    AWAY_MS = 5000,
 };
 
 /* For a PART_SWITCH in flight. */
@@ -189,22 +191,33 @@ static uint64_t copy_patience_ms(const struct upstream *upstream)
     return is_short && timeout_ms > SILENT_MS ? SILENT_MS : timeout_ms;
 }
 
-static void leave_silent(struct upstream *upstream)
+/* Has nothing come while its oldest read waits? Behind many others, or in a long reply, a read may wait as long as at the leader. */
+static bool is_silent(const struct upstream *upstream, uint32_t now_ms)
+{
+    const struct part *first = upstream->queue.first;
+    uint64_t wait_ms = copy_patience_ms(upstream);
+    if (upstream->state == UPSTREAM_UP && now_ms - upstream->reading.heard_ms < wait_ms)
+        wait_ms = upstream_config(upstream)->upstream_timeout_ms;
+    return first && part_age_ms(first, now_ms) >= (int64_t)wait_ms;
+}
+
+static void leave_silent(struct upstream *upstream, uint64_t now_ms)
 {
     char reason[64];
-    (void)snprintf(reason, sizeof reason, "silent for %" PRIu64 " ms", copy_patience_ms(upstream));
+    int64_t age_ms = part_age_ms(upstream->queue.first, (uint32_t)now_ms);
+    (void)snprintf(reason, sizeof reason, "no reply for %" PRId64 " ms", age_ms);
+    upstream->node->refused_until_ms = now_ms + AWAY_MS;
     upstream_lost(upstream, reason);
 }
 
 static bool on_copy_tick(struct upstream *upstream, uint64_t now_ms)
 {
-    const struct part *first = upstream->queue.first;
     if (upstream->life.is_closed || upstream->state == UPSTREAM_IDLE)
         return false;
     if (upstream->state == UPSTREAM_DOWN && now_ms >= upstream->failure.retry_at_ms)
         upstream_open(upstream, UPSTREAM_RETRYING);
-    else if (first && part_age_ms(first, (uint32_t)now_ms) >= (int64_t)copy_patience_ms(upstream))
-        leave_silent(upstream);
+    else if (is_silent(upstream, (uint32_t)now_ms))
+        leave_silent(upstream, now_ms);
     return upstream->state != UPSTREAM_UP || upstream->queue.first;
 }
 
@@ -222,6 +235,7 @@ static const struct upstream_events copy_events = {
 static bool may_read(const struct upstream *upstream)
 {
     return upstream->state == UPSTREAM_UP && !upstream->life.is_closed &&
+           upstream->kept.frames.bytes <= upstream_config(upstream)->upstream_queue_limit_bytes &&
            loop_mono_ms(upstream->worker->loop) >= upstream->node->refused_until_ms;
 }
 

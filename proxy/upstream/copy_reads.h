@@ -9,7 +9,8 @@
  * (1) Only a connection that is up gets reads, so a copy that is down costs no waiting. Until one is up the leader gets them.
  * (2) A connection keeps the bytes of its reads in flight. So each read that a copy does not answer is sent to the leader, and its client
  *     sees neither that nor an error of a copy: an error of the command itself is the leader's. Reads change nothing, so they may run twice.
- * (3) A copy that has refused a read gets no others for REFUSED_MS: it does not follow, lacks too much, or does not serve reads.
+ * (3) A copy that has refused a read gets no others for REFUSED_MS: it does not follow, lacks too much, or does not serve reads. One that is
+ *     silent while a read waits gets none for AWAY_MS, and a connection none while it keeps more than queue-limit.
  * (4) A client's reads go to one copy as long as that one serves: the data that it reads there never get older.
  * (5) No request of a client overtakes another one: those at copies have LABEL_COPY, and those at leaders have not (client.h).
  */

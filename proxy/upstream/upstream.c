@@ -239,7 +239,8 @@ void upstream_down(struct upstream *upstream, const char *reason)
     upstream->failure.retry_at_ms = loop_mono_ms(upstream->worker->loop) + wait_ms;
     (void)snprintf(upstream->failure.reason, sizeof(upstream->failure.reason), "%s", reason);
     metric_add(upstream->worker->metrics.process, METRIC_PROXY_UPSTREAM_FAILURES, 1);
-    cell_add(upstream->node->cell, SHARD_FAILURES, 1);
+    if (!upstream->use.is_copy) /* it would be counted as one of the shard */
+        cell_add(upstream->node->cell, SHARD_FAILURES, 1);
     bool is_news = !was_down && !upstream->use.is_private;
     log_event(is_news ? LOG_WARN : LOG_DEBUG, "upstream_down",
               "shard=%s address=%s reason=" LOG_QUOTED, upstream->node->name,
@@ -306,8 +307,9 @@ void upstream_lost(struct upstream *upstream, const char *reason)
     upstream->resend.keyspace = NULL;
     upstream->resend.is_unproven = false;
 
-    script_notes_clear(&upstream->worker->script_notes);
-    upstream->worker->ephemeral.keep_again |= !upstream->use.is_private;
+    if (!upstream->use.is_copy)
+        script_notes_clear(&upstream->worker->script_notes);
+    upstream->worker->ephemeral.keep_again |= !upstream->use.is_private && !upstream->use.is_copy;
     if (events_of(upstream)->lost)
         events_of(upstream)->lost(upstream);
     if (upstream->use.is_private || upstream->life.is_draining) {

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """Reads of a proxy's clients at copies that follow: what a copy does not answer the leader does, and clients see no difference but the age."""
 
+import contextlib
 import random
 import threading
+import time
 
 from support.cluster import in_ranges, metric, slot_of
 from support.copies import Copies, TwoShards, Voters
@@ -81,6 +83,7 @@ def _(run):
         text = shard.proxies[0].http('/metrics')[1]
         check(metric(text, 'scree_proxy_copy_reads_total') > 0, 'reads at copies')
         check(metric(text, 'scree_proxy_copy_reads_left_total') >= 8, 'reads that left')
+        check_equal(metric(text, 'scree_proxy_shard_failures_total'), 0, 'failures of the leader')
 
 
 @suite.case('a read at a copy that stops, and is killed before it answers, is answered by the leader')
@@ -94,6 +97,41 @@ def _(run):
         copy.stops_leading()
         copy.kill()
         check_equal([value(client.read()), client.get('SET', 'k', 'v')], [b'copy 0', b'copy 0'])
+
+
+@suite.case('a copy that does not answer makes a read wait once in five seconds')
+def _(run):
+    with PlayedShard(copies=2, proxy_options=ONE_WORKER) as shard, shard.connect() as client:
+        copy = shard.copies[1]
+        reads_at_copies(client)
+        copy.is_late = True
+        copy.requests.clear()
+        begin = time.monotonic()
+        while time.monotonic() < begin + 2:
+            check_equal(client.get('GET', 'k'), b'copy 0')
+        waited = len(copy.requests)
+        check(1 <= waited <= 1 + (time.monotonic() - begin) / 5, '%d reads have waited' % waited)
+
+
+@suite.case('a reply of a copy that takes long to arrive is not sent by the leader, too')
+def _(run):
+    with PlayedShard(copies=2, proxy_options=ONE_WORKER) as shard, shard.connect() as client:
+        def slow_reply():
+            """Of a second; when this test is stopped in it, the copy counts as silent, and the leader answers."""
+            reads_at_copies(client)
+            copy.is_late = True
+            client.send('GET', 'long')
+            connection = wait_for(lambda: copy.late and copy.late[0], 'the read to be at the copy')
+            with contextlib.suppress(OSError):
+                connection.sendall(b'$100\r\n')
+                for _ in range(100):
+                    time.sleep(0.01)
+                    connection.sendall(b'x')
+                connection.sendall(b'\r\n')
+            copy.late, copy.is_late = [], False
+            return value(client.read())
+        copy = shard.copies[1]
+        wait_for(lambda: slow_reply() == b'x' * 100, 'a reply of the copy')
 
 
 @suite.case('a write waits for the reads before it that are at a copy, and a read at a copy for the writes before it')
