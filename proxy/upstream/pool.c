@@ -111,21 +111,29 @@ static struct node *detach_copy(struct node **copies, uint32_t count, const char
     return NULL;
 }
 
-/* The copies of a shard are at all its addresses but the first. `shard`: NULL: it has none that serve. */
+/* The copies of a shard are at all its addresses but the first. Those that the leader had before are taken over. */
+static void make_copies(const struct pool *pool, struct node *leader, const struct shard *shard,
+                        struct node **before, uint32_t before_count)
+{
+    leader->copy_count = (uint32_t)shard->address_count - 1;
+    leader->copies = calloc(leader->copy_count, sizeof(struct node *));
+    CHECK(leader->copies);
+    for (uint32_t i = 0; i < leader->copy_count; i++) {
+        struct node *copy = detach_copy(before, before_count, shard->addresses[i + 1]);
+        leader->copies[i] = copy ? copy : new_copy_node(pool, shard, shard->addresses[i + 1]);
+        leader->copies[i]->index = leader->index;
+    }
+}
+
+/* `shard`: NULL: no copy of the leader's shard serves reads. */
 static void set_copies(const struct pool *pool, struct node *leader, const struct shard *shard)
 {
     struct node **before = leader->copies;
     uint32_t before_count = leader->copy_count;
-    uint32_t count = shard ? (uint32_t)shard->address_count - 1 : 0;
-    leader->copies = count ? calloc(count, sizeof(struct node *)) : NULL;
-    leader->copy_count = count;
-    CHECK(leader->copies || !count);
-    for (uint32_t i = 0; i < count; i++) {
-        leader->copies[i] = detach_copy(before, before_count, shard->addresses[i + 1]);
-        if (!leader->copies[i])
-            leader->copies[i] = new_copy_node(pool, shard, shard->addresses[i + 1]);
-        leader->copies[i]->index = leader->index;
-    }
+    leader->copies = NULL;
+    leader->copy_count = 0;
+    if (shard && shard->address_count > 1)
+        make_copies(pool, leader, shard, before, before_count);
     for (uint32_t i = 0; i < before_count; i++)
         if (before[i])
             node_drain(before[i]);
