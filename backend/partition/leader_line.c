@@ -57,9 +57,9 @@ static void describe_other(const struct partition *partition, const struct shard
         return;
     to->offset = link->peer.log_index;
     to->copies = link->peer.copies;
-    if (link->heard_ms)
-        to->heard_ms =
-            loop_wall_ms(partition->loop) - (loop_mono_ms(partition->loop) - link->heard_ms);
+    if (link->silence.heard_ms)
+        to->heard_ms = loop_wall_ms(partition->loop) -
+                       (loop_mono_ms(partition->loop) - link->silence.heard_ms);
 }
 
 static void describe_all(const struct partition *partition, struct out *out)

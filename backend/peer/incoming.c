@@ -239,7 +239,7 @@ static size_t incoming_received(void *owner, struct block *block, const char *da
     size_t used = 0;
     size_t size;
     (void)block;
-    incoming->heard_ms = loop_mono_ms(incoming->self->loop);
+    silence_end(&incoming->silence, loop_mono_ms(incoming->self->loop));
     while (!incoming->is_broken && !stream_is_paused(incoming->stream)) {
         enum peer_decoded decoded = peer_frame_read(data + used, len - used, &frame, &size);
         if (decoded == PEER_FRAME_WHOLE) {
@@ -296,7 +296,8 @@ struct peer_incoming *peer_incoming_new(const struct peer_self *self, struct str
     incoming->self = self;
     incoming->stream = stream;
     incoming->peer = *peer;
-    incoming->heard_ms = incoming->since_ms = loop_mono_ms(self->loop);
+    incoming->since_ms = loop_mono_ms(self->loop);
+    silence_end(&incoming->silence, incoming->since_ms);
     list_init(&incoming->calls);
     list_push(all, &incoming->link);
     stream_set_owner(stream, &incoming_events, incoming);
@@ -323,7 +324,7 @@ void peer_incoming_tick(struct peer_incoming *incoming)
 {
     uint64_t now_ms = loop_mono_ms(incoming->self->loop);
     /* a connection that is paused because its peer does not read replies counts as silent */
-    uint64_t silence_ms = incoming->self->options.timeout_ms * SILENCE_FACTOR;
-    if (incoming->is_broken || now_ms > incoming->heard_ms + silence_ms)
+    uint64_t limit_ms = incoming->self->options.timeout_ms * SILENCE_FACTOR;
+    if (incoming->is_broken || silence_ms(&incoming->silence, now_ms, limit_ms) > limit_ms)
         peer_incoming_free(incoming);
 }

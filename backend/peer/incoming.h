@@ -28,7 +28,7 @@ struct peer_incoming {
     uint32_t calls_count;      /* length of `calls` */
     size_t calls_bytes;        /* bytes of their payloads */
     size_t held;               /* memory of the peer's transactions here, for their owner */
-    uint64_t heard_ms;         /* monotonic */
+    struct silence silence;    /* of the peer */
     uint64_t since_ms;         /* monotonic: when the connection was made */
     bool was_over_limit;       /* a rejected request was logged for this connection */
     bool is_held;              /* nothing is read from it */

@@ -242,10 +242,20 @@ void peer_link_new_leader(struct peer_link *link, const char *address)
     link->retry.at_ms = loop_mono_ms(link->self->loop);
 }
 
+/* Begins again at the same address; link_down goes on to the next one of the shard. */
+static void connect_here_again(struct peer_link *link)
+{
+    char address[PEER_ADDRESS_MAX + 1];
+    (void)snprintf(address, sizeof address, "%s", link->address);
+    link_down(link, "the peer is there: its address is looked up again");
+    link->retry.turn--;
+    use_address(link, address);
+}
+
 void peer_link_hurry(struct peer_link *link)
 {
     if (link->state == PEER_LINK_CONNECTING)
-        link_down(link, "the peer is there: its address is looked up again");
+        connect_here_again(link);
     if (link->state == PEER_LINK_DOWN)
         link->retry.at_ms = loop_mono_ms(link->self->loop);
 }
@@ -369,7 +379,7 @@ static void link_opened(void *owner, int err)
     link->state = PEER_LINK_GREETING;
     link->greeting.auths_left = 0;
     link->greeting.is_admitted = false;
-    link->heard_ms = loop_mono_ms(link->self->loop);
+    silence_end(&link->silence, loop_mono_ms(link->self->loop));
     send_greeting(link);
 }
 
@@ -499,7 +509,7 @@ static size_t link_received(void *owner, struct block *block, const char *data, 
     const struct stream *stream = link->stream;
     size_t used = 0;
     (void)block;
-    link->heard_ms = loop_mono_ms(link->self->loop);
+    silence_end(&link->silence, loop_mono_ms(link->self->loop));
     while (used < len && link->stream == stream) {
         size_t size = link->state == PEER_LINK_UP
                           ? handle_peer_reply(link, data + used, len - used, need)
@@ -611,7 +621,7 @@ void peer_link_tick(struct peer_link *link)
     }
     if (link->state == PEER_LINK_CONNECTING)
         return;
-    if (now_ms > link->heard_ms + options->timeout_ms)
+    if (silence_ms(&link->silence, now_ms, options->timeout_ms) > options->timeout_ms)
         link_down(link, "the peer sent nothing within the timeout");
     else if (link->state == PEER_LINK_UP && link->status.id == 0 &&
              now_ms >= link->pinged_us / 1000 + options->ping_ms)

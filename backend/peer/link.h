@@ -29,6 +29,7 @@
 
 #include "backend/context/refusal.h"
 #include "backend/peer/frame.h"
+#include "backend/peer/silence.h"
 #include "shared/list.h"
 #include "shared/net/stream.h"
 
@@ -157,7 +158,7 @@ struct peer_link {
     uint64_t last_id;
     struct peer_request status; /* the outstanding STATUS request; id 0: none */
     struct peer_identity peer;  /* of the peer at this address, in the last STATUS or greeting */
-    uint64_t heard_ms;          /* monotonic: the last byte from the peer */
+    struct silence silence;     /* of the peer */
     uint64_t pinged_us;         /* monotonic: the last STATUS was sent */
     uint64_t round_trip_us;     /* of the last STATUS that was replied to; 0: none */
     struct metric_cell *cell;   /* enum link_word */

@@ -674,7 +674,7 @@ static void print_link(const struct peer_set *peers, const struct peer_link *lin
                    ",generation=%" PRIu32 ",term=%" PRIu64 "\r\n",
                    link->peer.run_id, link->peer.version, link->peer.map_epoch,
                    link->peer.map_hash == peers->self.identity.map_hash ? "yes" : "no",
-                   link->peer.log_index, loop_mono_ms(peers->host.loop) - link->heard_ms,
+                   link->peer.log_index, loop_mono_ms(peers->host.loop) - link->silence.heard_ms,
                    link->round_trip_us, peer_link_clock_skew_us(link) / 1000,
                    link->peer.leadership.generation, link->peer.leadership.term);
     else

@@ -181,7 +181,7 @@ static struct shard_known known_by_link(const struct call *call, const char *sha
     return (struct shard_known){
         .is_lost = link->state != PEER_LINK_UP,
         .offset = link->peer.log_index,
-        .heard_ms = link->heard_ms ? wall_ms(call, link->heard_ms) : 0,
+        .heard_ms = link->silence.heard_ms ? wall_ms(call, link->silence.heard_ms) : 0,
         .copies = &link->peer.copies,
     };
 }

@@ -523,6 +523,22 @@ def _(run):
                 client.close()
 
 
+@suite.case('a script that runs for longer than peer-timeout before its shard listens leaves the links to other shards up')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=0, linked=True) as cluster:
+        cluster.wait_linked()
+        client = cluster.partition(0)
+        check_equal(text(client.get('CONFIG', 'SET', 'peer-timeout', '1s', 'busy-reply-threshold', '2000')), b'OK')  # the other shard is patient
+
+        def downs():
+            return [backend.log().count(b'peer_down') for backend in cluster.backends]
+        before = downs()
+        spin = "local begun = os.clock() while os.clock() - begun < 3 do end return 'done'"
+        check_equal(text(client.get('EVAL', spin, '0')), b'done')
+        cluster.wait_linked()
+        check_equal(downs(), before, 'links that broke')
+
+
 @suite.case('through the proxy requests behind a slow command on the same connection get a reply within their time-out')
 def _(run):
     with three_shards(timeout_s=3) as cluster:  # longer than it takes until SIGCONT
