@@ -55,7 +55,7 @@ static bool end_back_page(struct back *back, const struct back_page *page)
 {
     struct bytes next = page->begins_anew ? BYTES("0") : page->token;
     bool is_new = !bytes_equal(next, bytes_of(back->row.token));
-    bool is_empty = page->keys.count == 0 && !page->sweep.is_due && !page->has_functions;
+    bool is_empty = page->keys.count == 0 && !page->must_sweep && !page->has_functions;
     if (is_new)
         back_take_token(back, next);
     back->is_row_old |= is_new;
@@ -75,7 +75,7 @@ static bool copy_page(struct back *back)
 {
     struct back_page page;
     bool copies_functions = back->options->has_functions;
-    bool is_done = back_read_page(back, &page) && back_sweep(back, &page.sweep) &&
+    bool is_done = back_read_page(back, &page) && (!page.must_sweep || back_sweep(back)) &&
                    (!page.has_functions || !copies_functions || back_copy_functions(back)) &&
                    back_copy_keys(back, &page.keys);
     is_done = is_done && end_back_page(back, &page);

@@ -2,7 +2,7 @@
  * back.h - keeps a Redis or Valkey equal to Scree, by the change stream (docs/change-stream.md).
  *
  *   SCREE CHANGES READ token ─► a page: keys that have changed ─► DUMP, PEXPIRETIME ─► MULTI; UNLINK, RESTORE …; HSET row; EXEC ─► target
- *                                       slots that were emptied ─► SCAN of the target: which of these keys does Scree have?
+ *                                       a slot was emptied     ─► SCAN of the target: which of these keys does Scree have?
  *                                       libraries ─► FUNCTION DUMP ─► FUNCTION RESTORE
  *
  * A key is copied as it is when it is read, not as the event says, so copying a page twice is harmless. The row, a hash
@@ -44,18 +44,12 @@ struct back_keys {
     size_t room;
 };
 
-/* Keys of the target that the source may not have any more. */
-struct back_sweep {
-    bool is_due;
-    bool is_in[SLOT_COUNT];
-};
-
 /* What one call of READ has replied. */
 struct back_page {
     struct bytes frame; /* owned; keys lie in it */
     struct arena arena; /* for names in the target */
     struct back_keys keys;
-    struct back_sweep sweep;
+    bool must_sweep; /* the target may have keys that the source does not have any more */
     struct bytes token;
     int64_t lag_ms;
     bool begins_anew; /* the next page is the first one again */
@@ -91,6 +85,7 @@ struct back {
     bool has_entered;       /* at least once */
     bool has_begun;         /* a page was copied */
     uint64_t refused_first; /* row.refused before this run */
+    uint64_t dbs_known;     /* the target has the databases below this one */
     bool is_at_end;         /* the last page was empty, and there was nothing more to read */
     uint64_t good_ms;       /* when a page was copied last */
     bool is_stopped;        /* by a signal */
@@ -122,18 +117,17 @@ size_t back_group_end(const struct back_keys *keys, size_t first);
 bool back_read_values(struct wire *wire, struct back_key *keys, size_t count);
 /* Compares every key. */
 bool back_verify(struct back *back);
-/* Deletes keys of these slots that the source does not have. */
-bool back_sweep(struct back *back, const struct back_sweep *sweep);
+/* Deletes keys that the source does not have. */
+bool back_sweep(struct back *back);
 
 /* Names of keys, read by SCAN. */
 struct back_scan {
     uint64_t db;           /* of the server that is read */
     struct bytes cursor;   /* in the arena; "0": all were read */
-    const bool *slots;     /* of the names at the source; NULL: all */
     struct arena arena;    /* of the names */
     struct back_keys keys; /* of the last reply */
 };
-void back_scan_init(struct back_scan *scan, const bool *slots);
+void back_scan_init(struct back_scan *scan);
 void back_scan_fini(struct back_scan *scan);
 /* Reads on: keys of the source that are selected; keys of the target that come from such ones. */
 bool back_scan_source(struct back *back, struct back_scan *scan);

@@ -6,7 +6,6 @@
 #include "backend/copy/value_reader.h"
 #include "shared/check.h"
 #include "shared/number.h"
-#include "shared/slot_ranges.h"
 
 #include <stdlib.h>
 
@@ -34,7 +33,8 @@ void back_add_key(struct back *back, struct back_keys *keys, struct arena *arena
 {
     struct bytes name;
     int64_t to = selection_db(back->options, db);
-    if (to < 0 || is_row_of_tool(key) || !selection_key(back->options, arena, key, &name))
+    if (to < 0 || is_row_of_tool(key) || !selection_key(back->options, arena, key, &name) ||
+        is_row_of_tool(name))
         return;
     *new_key(keys) =
         (struct back_key){.from = db, .to = (uint64_t)to, .key = key, .name = name, .until_ms = -1};
@@ -64,39 +64,19 @@ static void drop_doubles(struct back_keys *keys)
 
 /* ---- events ---- */
 
-/* slot_range_fn */
-static void sweep_range(void *owner, uint16_t first, uint16_t last)
-{
-    struct back_page *page = owner;
-    for (unsigned slot = first; slot <= last; slot++)
-        page->sweep.is_in[slot] = true;
-}
-
-static bool sweep_slots(struct back_page *page, struct bytes ranges)
-{
-    page->sweep.is_due = true;
-    return slot_ranges_each(ranges, sweep_range, page);
-}
-
-static void sweep_all(struct back_page *page)
-{
-    page->sweep.is_due = true;
-    memset(page->sweep.is_in, true, sizeof page->sweep.is_in);
-}
-
-/* Takes the event's kind and what follows its database. False: it is unknown. */
+/* Takes the event's kind and what follows its database. False: it is unknown. The slots of `flush` and `again` do not count: they are those of
+ * the namespace's slot-rule, which the tool does not know. So all keys are looked at. */
 static bool take_page_event(struct back *back, struct back_page *page, int64_t db, uint64_t rest,
                             size_t *at)
 {
     struct bytes kind = value_text(page->frame, at);
     struct bytes key = value_text(page->frame, at);
-    struct bytes more = rest > 0 ? value_text(page->frame, at) : BYTES("");
-    for (; rest > 1; rest--)
+    for (; rest > 0; rest--)
         (void)value_text(page->frame, at);
     if (bytes_is(kind, "changed") || bytes_is(kind, "del"))
         back_add_key(back, &page->keys, &page->arena, (uint64_t)db, key);
     else if (bytes_is(kind, "flush") || bytes_is(kind, "again"))
-        return sweep_slots(page, more);
+        page->must_sweep = true;
     else if (bytes_is(kind, "function"))
         page->has_functions = true;
     else if (bytes_is(kind, "swapdb"))
@@ -156,15 +136,14 @@ bool back_read_page(struct back *back, struct back_page *page)
         return false;
     page->frame = wire_take(&back->source);
     if (strcmp(back->row.token, "0") == 0) { /* the target may have keys of before */
-        sweep_all(page);
+        page->must_sweep = true;
         page->has_functions = true;
     }
     if (!take_page_reply(back, page))
         return back_fail(back, EXIT_SOURCE, back->options->from.address,
                          "SCREE CHANGES READ has an event or a form that this version of "
                          "scree-copy does not know");
-    if (page->begins_anew)
-        sweep_all(page);
+    page->must_sweep |= page->begins_anew;
     drop_doubles(&page->keys);
     return true;
 }

@@ -1,7 +1,7 @@
 /*
  * back_sweep.c - finds keys of the target that the source does not have.
  *
- *   SCAN of the target ─► names ─► their keys at the source, if they are selected and in the slots ─► EXISTS ─► UNLINK of those that are not there
+ *   SCAN of the target ─► names ─► their keys at the source, if they are selected ─► EXISTS ─► UNLINK of those that are not there
  *
  * What is created at the source after EXISTS has an event in a later page.
  */
@@ -49,8 +49,7 @@ static void take_target_name(struct back *back, struct back_scan *scan, struct b
 {
     int64_t db = db_at_source(back->options, scan->db);
     struct bytes key;
-    if (db >= 0 && key_at_source(back->options, &scan->arena, name, &key) &&
-        (!scan->slots || scan->slots[slot_of(key)]))
+    if (db >= 0 && key_at_source(back->options, &scan->arena, name, &key))
         back_add_key(back, &scan->keys, &scan->arena, (uint64_t)db, key);
 }
 
@@ -131,9 +130,9 @@ static bool sweep_db(struct back *back, uint64_t db, void *owner)
     return true;
 }
 
-void back_scan_init(struct back_scan *scan, const bool *slots)
+void back_scan_init(struct back_scan *scan)
 {
-    *scan = (struct back_scan){.slots = slots};
+    *scan = (struct back_scan){.db = 0};
     arena_init(&scan->arena);
 }
 
@@ -143,12 +142,10 @@ void back_scan_fini(struct back_scan *scan)
     free(scan->keys.all);
 }
 
-bool back_sweep(struct back *back, const struct back_sweep *sweep)
+bool back_sweep(struct back *back)
 {
     struct back_scan scan;
-    if (!sweep->is_due)
-        return true;
-    back_scan_init(&scan, sweep->is_in);
+    back_scan_init(&scan);
     bool is_done = back_each_db(back, sweep_db, &scan);
     back_scan_fini(&scan);
     return is_done;

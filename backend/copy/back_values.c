@@ -164,12 +164,32 @@ size_t back_group_end(const struct back_keys *keys, size_t first)
     return end;
 }
 
+/* Has the target this database? In a transaction SELECT would fail after it was queued, and the commands behind it would change another one. */
+static bool target_has_db(struct back *back, uint64_t db)
+{
+    char number[INT64_TEXT_MAX];
+    if (db < back->dbs_known)
+        return true;
+    struct bytes words[] = {BYTES("SELECT"), {number, number_format_int64(number, (int64_t)db)}};
+    wire_queue(&back->target, 0, words, COUNT_OF(words));
+    wire_queue(&back->target, 0, (struct bytes[]){BYTES("SELECT"), BYTES("0")}, 2);
+    if (!wire_await(&back->target))
+        return false;
+    if (!bytes_is(wire_next(&back->target), "+OK\r\n"))
+        return back_fail(back, EXIT_TARGET, back->options->to.address,
+                         "it does not have all databases that are copied: raise its option "
+                         "databases");
+    back->dbs_known = db + 1;
+    return true;
+}
+
+/* The last key has the highest database: they are sorted, or all of one. */
 bool back_copy_keys(struct back *back, struct back_keys *keys)
 {
     size_t end;
     if (keys->count == 0)
         return true;
-    if (!back_ask_sizes(back, keys))
+    if (!target_has_db(back, keys->all[keys->count - 1].to) || !back_ask_sizes(back, keys))
         return false;
     for (size_t first = 0; first < keys->count; first = end) {
         end = back_group_end(keys, first);

@@ -199,7 +199,7 @@ static bool compare_target_db(struct back *back, uint64_t db, void *owner)
 bool back_verify(struct back *back)
 {
     struct comparing comparing = {.copies = {.count = 0}};
-    back_scan_init(&comparing.scan, NULL);
+    back_scan_init(&comparing.scan);
     arena_init(&comparing.arena);
     bool is_done = back_each_source_db(back, compare_source_db, &comparing) &&
                    back_each_db(back, compare_target_db, &comparing) &&

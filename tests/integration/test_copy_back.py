@@ -246,6 +246,34 @@ def _(run):
         check_equal(back(cluster, sink, '--db', '0').returncode, 2)
 
 
+@suite.case('a target with fewer databases is refused, and no key comes into another one')
+def _(run):
+    with Oracle(options=('--databases', '1')) as sink, cluster_with_log() as cluster, cluster.connect() as client, Connection(sink.address) as target:
+        client.get('SET', 'x', 'zero')
+        client.get('SELECT', 3)
+        client.get('SET', 'x', 'three')
+        done = check_whole(cluster, sink, code=4)
+        check('databases' in done.stderr, done.stderr)
+        check(target.get('GET', 'x') in (None, b'zero'), 'the key of another database')
+        client.get('DEL', 'x')
+        check_whole(cluster, sink)
+        check_equal(texts(target, 0), {b'x': b'zero'})
+
+
+@suite.case('FLUSHALL of a namespace with a slot-rule empties the target')
+def _(run):
+    shop = {'shop': {'token': 'word', 'slot-rule': 'fixed:0'}}
+    with Oracle() as sink, cluster_with_log(namespaces=shop) as cluster, cluster.connect() as client, Connection(sink.address) as target:
+        client.get('AUTH', 'shop', 'word')
+        client.pipeline([('SET', 'k%d' % i, i) for i in range(50)])
+        words = ('run', '--from', address(cluster).replace('//', '//shop@'), '--to', url(sink), '--follow', 'no')
+        for keys in (50, 1):
+            done = copy(*words, env={**os.environ, 'FROM_PASSWORD': 'word'})
+            check_equal((done.returncode, target.get('DBSIZE')), (0, keys + 1), done.stdout + done.stderr)  # and the row
+            client.get('FLUSHALL')
+            client.get('SET', 'new', 1)
+
+
 @suite.case('targets that cannot be written, and a source without a log, are refused with a sentence')
 def _(run):
     def check_refused(cluster, sink, sentence, *words, code=4):
@@ -311,7 +339,7 @@ def _(run):
     with tempfile.TemporaryDirectory() as folder, Oracle() as sink, cluster_with_log() as cluster, cluster.connect() as client, Tool(folder, cluster, sink):
         client.pipeline([('SET', 'key:%d' % i, i) for i in range(3000)])
         wait_for(lambda: len(content_of(sink)) == 3000, 'the keys')
-        load = Load(cluster, 3)
+        load = Load(cluster, 3, pause=0.02)  # a key that changes all the time is on its way at each of the looks
         load.start()
         done = back(cluster, sink, '--match', 'key:*', '--match', 'string:*', command='verify')
         load.is_over.set()

@@ -142,9 +142,11 @@ def random_command(rng):
 
 
 class Load(threading.Thread):
-    def __init__(self, cluster, seed):
+    """Random commands, with a pause after each."""
+
+    def __init__(self, cluster, seed, pause=0):
         super().__init__(daemon=True)
-        self.cluster, self.rng, self.is_over, self.count = cluster, random.Random(seed), threading.Event(), 0
+        self.cluster, self.rng, self.pause, self.is_over, self.count = cluster, random.Random(seed), pause, threading.Event(), 0
 
     def run(self):
         while not self.is_over.is_set():
@@ -153,6 +155,7 @@ class Load(threading.Thread):
                     while not self.is_over.is_set():
                         client.get(*(['FLUSHALL'] if self.rng.random() < 0.0005 else random_command(self.rng)))
                         self.count += 1
+                        time.sleep(self.pause)
             except (OSError, Closed):
                 pass
 
