@@ -14,7 +14,7 @@ import time
 
 from support.archive import Place, erase, moment, start, tool, wait_archived
 from support.cluster import Cluster, metric
-from support.harness import Suite, check, check_equal, sized, wait_for
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.objects import RETRIES, Store, damaged_parts
 
 suite = Suite(__doc__)
@@ -206,10 +206,10 @@ def _(_):
     with Store() as store, Place() as place:
         with cluster_of(place) as cluster, cluster.connect() as client:
             fill(client, 'a')
-            wait_for(lambda: len(place.files()) >= 2, 'closed files')
+            closed = wait_for(place.files, 'a closed file')
             good(store.push('archive', place.archive))
         before = pushed(place.archive)
-        with open(place.files()[0], 'ab') as file:
+        with open(closed[0], 'ab') as file:  # others may have been closed since the push
             file.write(b'damaged')
         refused(store.push('archive', place.archive), 'immutable')
         check_equal(pushed(place.archive), before)
@@ -223,6 +223,7 @@ def _(_):
             for name in ('one', 'two', 'three'):
                 fill(client, name)
                 wait_archived(cluster)
+                wait_for(place.files, 'a closed file, which ends before the last backup')
                 backup(client, name)
                 good(store.push('backups', place.backups))
             fill(client, 'last')
@@ -274,6 +275,8 @@ def _(_):
             store.fault('none')
             wait_for(lambda: pushed(place.archive) > 1, 'a push that copies everything')
             check_equal(pulled(store, place)[1], ['archive/' + name])
+            push.terminate()
+            check_equal(push.wait(patience()), 143, 'SIGTERM has a handler: the first process of a container would not be ended otherwise')
         finally:
             push.kill()
             push.communicate()
