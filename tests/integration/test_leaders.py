@@ -124,6 +124,11 @@ def _(run):
             check_equal(shard.copies[0].requests, [], 'requests at a copy that does not lead')
 
 
+def wait_found(shard, copy):
+    """Waits until the proxy knows that this copy leads: one that the map has first gets requests before."""
+    wait_for(lambda: b'leader_found shard=a address=%s ' % copy.text().encode() in shard.proxies[0].log(), 'the proxy to know who leads')
+
+
 def drops(shard, copy):
     """The proxy reads a map without this copy."""
     shard.dropped.append(copy)
@@ -138,6 +143,7 @@ def _(run):
         with PlayedShard(copies=copies, proxy_options={'upstream': {'hold': '1m'}}) as shard, shard.connect() as first, shard.connect() as second:
             old, new = shard.copies[0], shard.copies[-1]
             check_equal([client.get('GET', 'k') for client in (first, second)], [b'copy 0'] * 2)
+            wait_found(shard, old)
             old.is_late = True
             first.send('SET', 'k', 'v')
             wait_for(lambda: old.late, 'the request to be in flight')
@@ -168,13 +174,16 @@ def _(run):
             'address is left')
 def _(run):
     for copies in (2, 3):
-        with PlayedShard(copies=copies, proxy_options={'upstream': {'health-interval': '100ms'}}) as shard, shard.connect() as client:
-            old = shard.copies[0]
+        with PlayedShard(copies=copies, proxy_options={'upstream': {'health-interval': '100ms', 'hold': '1m'}}) as shard, shard.connect() as client:
+            old, other_copy = shard.copies[:2]
             check_equal(client.get('GET', 'k'), b'copy 0')
+            wait_found(shard, old)
             drops(shard, old)
             old.kill()
             wait_for(lambda: b'leader_forgotten' in shard.proxies[0].log(), 'the leader to be lost')
+            before = len(other_copy.hearers)
             client.send('GET', 'waits')
+            wait_for(lambda: len(other_copy.hearers) > before, 'the worker to have taken the map without it: the line of the log comes before')
             old.start()
             check_equal(value(client.read()), b'copy 0')
             shard.proxies[0].stop()
