@@ -95,6 +95,8 @@ bool copy_verify_part(struct copy *copy);
 /* The key in parts was read by pages: names it, or without a reason also compares when it expires. */
 void copy_verify_pages(struct copy *copy, const char *reason);
 void copy_verify_reply(struct copy *copy, const struct request *request, struct bytes frame);
+/* Does the error, a RESP frame or its text, pass by itself, so that the request may be sent again? */
+bool copy_error_passes(struct bytes error);
 /* Names the key, ends the run, or asks the target which of both is right; copy_ask_reply handles the answer. */
 void copy_error(struct copy *copy, const struct request *request, struct bytes text);
 /* Sends commands again that were refused for a reason that passes. */

@@ -38,7 +38,7 @@ static bool is_of_key(struct bytes error)
     return has_one_code(error, codes, COUNT_OF(codes));
 }
 
-static bool does_pass(struct bytes error)
+bool copy_error_passes(struct bytes error)
 {
     static const char *const codes[] = {"TRYAGAIN",   "LOADING", "CLUSTERDOWN", "MASTERDOWN",
                                         "NOREPLICAS", "BUSY",    "RATELIMIT"};
@@ -129,7 +129,7 @@ void copy_error(struct copy *copy, const struct request *request, struct bytes t
     struct bytes key = {request->key, request->key_len};
     if (copy->exit != EXIT_DONE)
         return;
-    if (does_pass(text) && send_later(copy, request))
+    if (copy_error_passes(text) && send_later(copy, request))
         return;
     if (is_of_key(text))
         name_failed_key(copy, request, text);

@@ -1,7 +1,7 @@
 #include "backend/copy/wire.h"
 
+#include "backend/copy/copy.h"
 #include "shared/check.h"
-#include "shared/error_code.h"
 #include "shared/resp.h"
 
 #include <stdio.h>
@@ -155,19 +155,9 @@ bool wire_answers(const struct wire *wire)
     return !wire->is_broken && !wire->is_late && !*wire->is_stopped;
 }
 
-static bool is_passing(struct bytes error)
-{
-    static const char *const codes[] = {"TRYAGAIN",   "LOADING",    "CLUSTERDOWN",
-                                        "MASTERDOWN", "NOREPLICAS", "BUSY"};
-    for (size_t i = 0; i < COUNT_OF(codes); i++)
-        if (error_has_code(error, codes[i]))
-            return true;
-    return false;
-}
-
 bool wire_refused(struct wire *wire, struct bytes frame)
 {
-    wire->does_pass = is_passing(frame);
+    wire->does_pass = copy_error_passes(frame);
     size_t len = frame.len < 3 ? 0 : frame.len - 3 < 500 ? frame.len - 3 : 500;
     (void)snprintf(wire->error, sizeof wire->error, "%s: %.*s", wire->options.to.address, (int)len,
                    len ? frame.data + 1 : "");
