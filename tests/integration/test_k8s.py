@@ -18,7 +18,7 @@ from support import ROOT, TESTS, monitors
 from support.certs import Authority
 from support.cluster import binary
 from support.harness import Suite, check, check_equal
-from support.kube import SECOND_SET, Agreement, Objects, container_of, data_of, render, render_two_sets, render_with_push, render_with_tls
+from support.kube import SECOND_SET, Agreement, Objects, container_of, data_of, render, render_two_sets, render_with_push, render_with_tls, shards_of_two_sets
 from support.node import npm_ci
 
 suite = Suite(__doc__)
@@ -296,19 +296,12 @@ COPIES_BREAKS = [
 ]
 
 
-def two_sets():
-    """shards.ini of two replica sets of two shards each."""
-    first = data_of(Objects(render(COPIES)).get('ConfigMap', 'scree-proxy-config'))['shards.ini']
-    second = first[first.index('[shard '):].replace('[shard a-', '[shard b-').replace('scree-backend-a-', 'scree-backend-b-')
-    return first + re.sub(r'(?m)^slots = .*$', 'slots =', second)
-
-
 @suite.case('a second replica set, made as docs/kubernetes.md says, fits the first, and mistakes between sets are detected')
 def _(run):
     with open(os.path.join(ROOT, 'docs/kubernetes.md')) as file:
         check(SECOND_SET.strip() in file.read(), 'the page has other commands')
     programs = os.path.dirname(binary('scree-proxy'))
-    rendered = render_two_sets(two_sets())
+    rendered = render_two_sets(shards_of_two_sets(data_of(Objects(render(COPIES)).get('ConfigMap', 'scree-proxy-config'))['shards.ini']))
     problems = Agreement(rendered, programs).problems()
     check(not problems, '; '.join(problems))
     for want, change in COPIES_BREAKS:

@@ -19,7 +19,7 @@ import urllib.request
 from support.certs import Authority
 from support.cluster import binary, metric, slot_of
 from support.harness import Skip, Suite, check, check_equal, patience, wait_for
-from support.kube import Objects, data_of, ini, render, render_beside_prod, render_two_sets, render_with_tls
+from support.kube import Objects, data_of, ini, render, render_beside_prod, render_two_sets, render_with_tls, shards_of_two_sets
 from support.pods import Node, reachable
 from support.resp import Closed, Connection, ReplyError, value
 from support.spaces import enter_node
@@ -503,8 +503,7 @@ def _(run):
         up_with_copies(node, 1)
         with client_of(node) as client, Callers(node, run) as callers:
             wait_settled(client, 1)
-            second = first[first.index('[shard '):].replace('[shard a-', '[shard b-').replace('scree-backend-a-', 'scree-backend-b-')
-            publish_map(node, first.replace('epoch = 1', 'epoch = 2') + re.sub(r'(?m)^slots = .*$', 'slots =', second))
+            publish_map(node, shards_of_two_sets(first, epoch=2))
             for index in range(3):
                 node.start_backend(index, 'b')
             for index in range(3):

@@ -77,6 +77,12 @@ def render_with_push(overlay):
         return render(folder)
 
 
+def shards_of_two_sets(shards, epoch=1):
+    """shards.ini of the copies overlay with the shards of a second replica set, which have no slots yet."""
+    second = shards[shards.index('[shard '):].replace('[shard a-', '[shard b-').replace('scree-backend-a-', 'scree-backend-b-')
+    return shards.replace('epoch = 1', 'epoch = %d' % epoch) + re.sub(r'(?m)^slots = .*$', 'slots =', second)
+
+
 def render_two_sets(shards):
     """The copies overlay with a second replica set, made as docs/kubernetes.md says, and this shards.ini."""
     return render_copies_changed(SECOND_SET, shards)
