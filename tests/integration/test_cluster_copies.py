@@ -12,7 +12,7 @@ import threading
 import redis.cluster
 
 from support.cluster import Oracle, free_ports
-from support.copies import UNHURRIED, Copies, TwoShards, Voters
+from support.copies import UNHURRIED, Copies, TwoVoterShards, Voters
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.node import installed
 from support.resp import Closed, Connection, show
@@ -145,14 +145,14 @@ def _(run):
 # ---- failovers ---------------------------------------------------------------------------------------
 
 
-class TwoGroups(TwoShards):
+class TwoGroups(TwoVoterShards):
     """Shards a and b with three copies each, that vote."""
 
     def __init__(self):
-        options = {'backend': {'replicas': 'voters', **UNHURRIED['backend']}}
-        super().__init__(orders=([0, 1, 2], [3, 4, 5]), replicas='voters', proxies=0, backend_options=options)
+        super().__init__(proxies=0, backend_options=UNHURRIED)
 
     def wait_linked(self):
+        super().wait_linked()
         for order in self.orders:
             self.wait_all_shown(*order)
 
