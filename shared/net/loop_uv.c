@@ -90,7 +90,7 @@ static void turn_end(struct loop *loop)
     for (int round = 0; round < HOOK_ROUNDS_MAX; round++) {
         streams_deliver(loop);
         again = hooks_run(loop);
-        if (again || list_empty(&loop->telling))
+        if (again || list_empty(&loop->streams.telling))
             break;
     }
     streams_flush(loop);
@@ -101,7 +101,7 @@ static void turn_end(struct loop *loop)
     last_steps_run(loop);
     streams_flush(loop); /* what a last step sends does not wait for an event */
     soon_timers_start(loop);
-    if (again || !list_empty(&loop->telling))
+    if (again || !list_empty(&loop->streams.telling))
         uv_idle_start(&loop->again, on_again);
     else
         uv_idle_stop(&loop->again);
@@ -198,9 +198,10 @@ struct loop *loop_new(void)
     loop->tasks_end = &loop->tasks;
     list_init(&loop->last);
     list_init(&loop->soon);
-    list_init(&loop->dirty);
-    list_init(&loop->telling);
-    list_init(&loop->dead);
+    list_init(&loop->streams.dirty);
+    list_init(&loop->streams.telling);
+    list_init(&loop->streams.delivering);
+    list_init(&loop->streams.dead);
     list_init(&loop->signals);
     list_init(&loop->handshakes.all);
     list_init(&loop->handshakes.ready);

@@ -46,6 +46,14 @@ struct loop_time {
     uint64_t mono_us;
 };
 
+/* Streams for which there is something to do (stream_uv.c). */
+struct loop_streams {
+    struct list dirty;      /* with bytes to flush */
+    struct list telling;    /* with pending events (TELL_ bits) */
+    struct list delivering; /* those whose events streams_deliver is handling */
+    struct list dead;       /* closed ones that never had a uv handle; freed at the turn's end */
+};
+
 /* Half-open TLS streams (secure_uv.c). */
 struct loop_handshakes {
     struct list all;   /* ordered by silence, longest first */
@@ -86,11 +94,9 @@ struct loop {
     bool is_running;
 
     struct turn_hook *hooks;
-    struct list last;    /* struct last_step */
-    struct list soon;    /* timers that fire after the next poll */
-    struct list dirty;   /* streams with bytes to flush */
-    struct list telling; /* streams with pending events (TELL_ bits) */
-    struct list dead;    /* closed streams that never had a uv handle; freed at the turn's end */
+    struct list last; /* struct last_step */
+    struct list soon; /* timers that fire after the next poll */
+    struct loop_streams streams;
     struct list signals;
     /* buffer for the reads of all streams; NULL until the first read */
     struct block *shared;
@@ -187,8 +193,9 @@ struct stream {
     void *owner;
     struct out out;
     struct receive receive;
-    struct list dirty;   /* in loop->dirty */
-    struct list telling; /* in loop->telling while `tell` is not 0; in loop->dead after the end */
+    struct list dirty; /* in streams.dirty of the loop */
+    /* in streams.telling or streams.delivering of the loop while `tell` is not 0; in streams.dead after the end */
+    struct list telling;
     uint64_t active_ms;
     struct pipe_end *pipe; /* NULL: the stream has a descriptor, or is not connected */
     int fd;

@@ -5,7 +5,7 @@
  * requests are allocated, and we can handle half-closed and broken connections ourselves.
  *
  *   readable ─► read into receive_room ─► receive_filled ─► owner's on_data
- *   stream_send ─► loop->dirty ─► end of turn: writev; remaining bytes wait (is_blocked) until writable
+ *   stream_send ─► streams.dirty ─► end of turn: writev; remaining bytes wait (is_blocked) until writable
  *
  * (1) Callbacks come from poll or from streams_deliver, never from inside a call of the owner. (2) A closed stream
  * keeps its memory until libuv's close callback, so callers up the stack may still read `state` and return. (3)
@@ -73,8 +73,8 @@ static void on_poll_closed(uv_handle_t *handle)
 
 bool streams_bury(struct loop *loop)
 {
-    bool found = !list_empty(&loop->dead);
-    for (struct list *link; (link = list_pop(&loop->dead));)
+    bool found = !list_empty(&loop->streams.dead);
+    for (struct list *link; (link = list_pop(&loop->streams.dead));)
         stream_release(container_of(link, struct stream, telling));
     return found;
 }
@@ -106,7 +106,7 @@ void stream_set_owner(struct stream *stream, const struct stream_events *events,
 void stream_tell(struct stream *stream, unsigned what)
 {
     if (!stream->tell)
-        list_push(&stream->loop->telling, &stream->telling);
+        list_push(&stream->loop->streams.telling, &stream->telling);
     stream->tell |= (uint8_t)what;
 }
 
@@ -280,7 +280,7 @@ struct out *stream_out(struct stream *stream)
 void stream_send(struct stream *stream)
 {
     if (list_empty(&stream->dirty))
-        list_push(&stream->loop->dirty, &stream->dirty);
+        list_push(&stream->loop->streams.dirty, &stream->dirty);
 }
 
 void stream_hold(struct stream *stream)
@@ -389,7 +389,7 @@ static void stream_flush(struct stream *stream)
 
 void streams_flush(struct loop *loop)
 {
-    for (struct list *link; (link = list_pop(&loop->dirty));)
+    for (struct list *link; (link = list_pop(&loop->streams.dirty));)
         stream_flush(container_of(link, struct stream, dirty));
 }
 
@@ -449,14 +449,14 @@ static void stream_deliver(struct stream *stream)
         stream_end(stream, stream->err);
 }
 
-/* Handles the current events; events that they cause are left for the next call. */
+/* Handles the current events; events that they cause are left for the next call. One of the events may call loop_poll: the call from there
+ * also handles those that this one has not come to. */
 void streams_deliver(struct loop *loop)
 {
-    struct list now;
-    list_init(&now);
-    list_push(&loop->telling, &now);
-    list_remove(&loop->telling); /* this moves all nodes from loop->telling to `now` */
-    for (struct list *link; (link = list_pop(&now));)
+    struct list *link;
+    while ((link = list_pop(&loop->streams.telling)))
+        list_push(&loop->streams.delivering, link);
+    while ((link = list_pop(&loop->streams.delivering)))
         stream_deliver(container_of(link, struct stream, telling));
 }
 
@@ -490,7 +490,7 @@ static void stream_finish(struct stream *stream)
     secure_stop(stream);
     pipe_leave(stream);
     if (stream->fd < 0) {
-        list_push(&stream->loop->dead, &stream->telling);
+        list_push(&stream->loop->streams.dead, &stream->telling);
         return;
     }
     linger_count(stream->loop, -1);

@@ -557,6 +557,36 @@ START_TEST(a_resume_inside_on_data_counts)
 }
 END_TEST
 
+/* An on_data that takes long, and polls the loop. */
+static size_t on_data_polling(void *owner, struct block *block, const char *data, size_t len,
+                              size_t *need)
+{
+    (void)block;
+    (void)data;
+    (void)need;
+    loop_poll(loop);
+    ((struct end *)owner)->sum = client.received;
+    ((struct end *)owner)->received += len;
+    return len;
+}
+
+START_TEST(a_resumed_stream_gets_its_bytes_while_another_that_was_resumed_before_it_polls)
+{
+    static const struct stream_events polling = {.on_data = on_data_polling, .on_end = on_end};
+    connect_both();
+    client.frame = client.pause_after = server.frame = server.pause_after = 1;
+    send_text(&client, "ab");
+    send_text(&server, "ab");
+    ck_assert(await_until(&await, is_held, &server));
+    ck_assert(await_until(&await, is_held, &client));
+    stream_set_owner(server.stream, &polling, &server);
+    stream_resume(server.stream);
+    stream_resume(client.stream);
+    ck_assert(await_bytes(&server, 2));
+    ck_assert_uint_eq(server.sum, 2);
+}
+END_TEST
+
 /* ---- endings ---- */
 
 START_TEST(a_half_closed_stream_still_sends)
@@ -1399,6 +1429,8 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, kept_bytes_come_before_the_end);
     tcase_add_test(tests, a_pause_stops_the_sender);
     tcase_add_test(tests, a_resume_inside_on_data_counts);
+    tcase_add_test(tests,
+                   a_resumed_stream_gets_its_bytes_while_another_that_was_resumed_before_it_polls);
     tcase_add_test(tests, a_half_closed_stream_still_sends);
     tcase_add_test(tests, a_close_sends_what_is_pending_first);
     tcase_add_test(tests, the_last_reply_arrives_although_bytes_were_left_unread);
