@@ -443,7 +443,7 @@ static void on_heard(void *owner, const struct replica_heard *heard)
         replica_peers_refused(replica->net.peers, message->from);
     if (!is_of_election(message->kind) || replica_may_vote(replica))
         hear_message(replica, &event, heard);
-    replica_note_heard(replica, message->from, heard->applied);
+    replica_note_heard(replica, heard);
     if (message->kind == CONSENSUS_SNAPSHOT)
         begin_fetch(replica, message);
 }

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { HEARD_US = 2000000 }; /* a copy that was heard so long ago is there */
+enum {
+    HEARD_US = 2000000, /* a copy that was heard so long ago is there */
+    DRIFT = 1000,       /* clocks of two machines differ in rate by less than one part of so many */
+};
 
 void replica_figures(struct replica *replica, struct replica_figures *to)
 {
@@ -24,18 +27,34 @@ uint64_t replica_lag_note(struct replica_lag *lag, uint64_t applied, uint64_t co
     return applied >= committed ? 0 : now_us - lag->since_us;
 }
 
+uint64_t replica_delay_note(struct replica_delay *delay, uint64_t term, uint64_t sent_us,
+                            uint64_t now_us)
+{
+    uint64_t took_us = now_us - sent_us;
+    bool is_later = term == delay->term && sent_us > delay->sent_us;
+    uint64_t least_us = delay->least_us + (is_later ? (sent_us - delay->sent_us) / DRIFT : 0);
+    if (term != delay->term || (int64_t)(took_us - least_us) < 0)
+        least_us = took_us;
+    *delay = (struct replica_delay){
+        .term = term,
+        .sent_us = term != delay->term || is_later ? sent_us : delay->sent_us,
+        .least_us = least_us,
+    };
+    return sent_us + least_us;
+}
+
 uint64_t replica_age_note(struct replica_age *age, const struct replica_figures *figures,
                           uint64_t applied, uint64_t now_us)
 {
     const struct replica_figure *leader = replica_leader_heard(figures);
     bool is_new = leader && leader->id != age->leader;
     bool has_index = applied >= age->index && !is_new;
-    if (has_index && age->heard_us > age->fresh_us)
-        age->fresh_us = age->heard_us;
+    if (has_index && age->said_us > age->fresh_us)
+        age->fresh_us = age->said_us;
     if (leader && (is_new || has_index))
-        *age = (struct replica_age){leader->id, leader->applied, leader->heard_us, age->fresh_us};
-    if (leader && applied >= leader->applied && leader->heard_us > age->fresh_us)
-        age->fresh_us = leader->heard_us;
+        *age = (struct replica_age){leader->id, leader->applied, leader->said_us, age->fresh_us};
+    if (leader && applied >= leader->applied && leader->said_us > age->fresh_us)
+        age->fresh_us = leader->said_us;
     return !age->fresh_us ? UINT64_MAX : now_us > age->fresh_us ? now_us - age->fresh_us : 0;
 }
 
@@ -183,21 +202,26 @@ static bool note_match(const struct replica *replica, struct replica_figure *fig
     return figure->match > before;
 }
 
-static bool note_said(struct replica *replica, struct replica_figure *figure, uint64_t applied)
+static bool note_said(struct replica *replica, struct replica_figure *figure,
+                      const struct replica_heard *heard)
 {
+    const struct consensus_message *message = heard->message;
     pthread_mutex_lock(&replica->shown.figures_lock);
-    figure->applied = applied;
+    figure->applied = heard->applied;
     figure->heard_us = clock_boot_us();
+    if (message->kind == CONSENSUS_APPEND)
+        figure->said_us =
+            replica_delay_note(&figure->delay, message->term, message->sent_us, figure->heard_us);
     bool is_more = note_match(replica, figure);
     pthread_mutex_unlock(&replica->shown.figures_lock);
     return is_more;
 }
 
-void replica_note_heard(struct replica *replica, uint64_t id, uint64_t applied)
+void replica_note_heard(struct replica *replica, const struct replica_heard *heard)
 {
     struct replica_figures *figures = &replica->shown.figures;
     for (unsigned i = 0; i < figures->count; i++)
-        if (figures->of[i].id == id && note_said(replica, &figures->of[i], applied))
+        if (figures->of[i].id == heard->message->from && note_said(replica, &figures->of[i], heard))
             tell_acknowledged(replica);
 }
 

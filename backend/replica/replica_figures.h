@@ -3,7 +3,7 @@
  * copies are at the addresses of the map.
  *
  *   replica thread ─ 10 times a second ─► figures ◄─ any thread, under a lock
- *                  ─ with each message  ─► applied, match, heard_us of its copy
+ *                  ─ with each message  ─► applied, match, heard_us, said_us of its copy
  */
 #pragma once
 
@@ -19,6 +19,13 @@ struct replica_lag {
     uint64_t index, since_us;
 };
 
+/* How long the messages of a leader take at least. Its clock and the one here count from different moments, so the least difference that was seen
+ * between a message's time and its arrival is taken for none. */
+struct replica_delay {
+    uint64_t term, sent_us; /* of its newest message, by its clock */
+    uint64_t least_us;      /* modulo 2^64, because its clock may be ahead */
+};
+
 struct replica_figure {
     uint64_t id;
     bool is_voter, is_up;   /* is_up: its link is; of this copy: always */
@@ -29,6 +36,9 @@ struct replica_figure {
     uint64_t match;    /* a leader's: its log is durable and equal up to here; else 0 */
     uint64_t applied;  /* its data have all records up to here, by its last message */
     uint64_t heard_us; /* when that came, by clock_boot_us; 0: not yet */
+    struct replica_delay delay;
+    /* of the copy that leads: when it sent that, by clock_boot_us of this one; 0: not known */
+    uint64_t said_us;
     struct replica_lag lag;
     uint64_t lag_us; /* its data have lacked a committed record for so long; 0: they lack none */
 };
@@ -61,11 +71,15 @@ uint64_t replica_lag_note(struct replica_lag *lag, uint64_t applied, uint64_t co
 /* When a copy that follows was known to have all that its leader had. */
 struct replica_age {
     uint64_t leader; /* id */
-    uint64_t index,
-        heard_us; /* the leader said then that its data have all records up to this one; taken anew when the copy has them */
+    /* the leader said then that its data have all records up to this one; taken anew when the copy has them */
+    uint64_t index, said_us;
     uint64_t fresh_us; /* the copy has all that the leader had then; 0: not known yet */
 };
 
+/* When a message that came at now_us was sent, by the clock here: not later than that, and earlier by what other messages took less. The leader sent it
+ * in this term, at sent_us by its own clock. What waits here, while this process or its thread stands still, gets no younger thereby. */
+uint64_t replica_delay_note(struct replica_delay *delay, uint64_t term, uint64_t sent_us,
+                            uint64_t now_us);
 /* How old the data of this copy may be, if they have all records up to `applied`: since when it may lack something that its leader had. UINT64_MAX: not
  * known. To be called several times a second. */
 uint64_t replica_age_note(struct replica_age *age, const struct replica_figures *figures,

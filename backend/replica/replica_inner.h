@@ -264,8 +264,8 @@ void replica_append_drop(struct replica *replica);
 /* ---- replica_figures.c ---- */
 
 void replica_note_figures(struct replica *replica);
-/* A message of the copy, which the core has heard, says that its data have all records up to `applied`. */
-void replica_note_heard(struct replica *replica, uint64_t id, uint64_t applied);
+/* A message, which the core has heard, says how far the data of its sender are. */
+void replica_note_heard(struct replica *replica, const struct replica_heard *heard);
 
 /* ---- replica_restarts.c ---- */
 

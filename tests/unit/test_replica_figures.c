@@ -56,16 +56,16 @@ START_TEST(a_leader_is_heard_when_another_copy_leads_and_has_said_how_far_it_is)
 }
 END_TEST
 
-/* Of copy 2, when copy `leader` has said at heard_us that its data have all up to `index`. */
-static uint64_t age_of(struct replica_age *age, uint64_t leader, uint64_t index, uint64_t heard_us,
+/* Of copy 2, when copy `leader` has said at said_us that its data have all up to `index`. */
+static uint64_t age_of(struct replica_age *age, uint64_t leader, uint64_t index, uint64_t said_us,
                        uint64_t applied, uint64_t now_us)
 {
     struct replica_figures figures = {.own = 2, .leader = leader, .count = 3};
     for (uint64_t id = 1; id <= 3; id++)
         figures.of[id - 1] = (struct replica_figure){.id = id};
     if (leader)
-        figures.of[leader - 1] =
-            (struct replica_figure){.id = leader, .applied = index, .heard_us = heard_us};
+        figures.of[leader - 1] = (struct replica_figure){
+            .id = leader, .applied = index, .heard_us = said_us, .said_us = said_us};
     return replica_age_note(age, &figures, applied, now_us);
 }
 
@@ -100,6 +100,27 @@ START_TEST(data_of_a_copy_that_always_lacks_some_records_are_as_old_as_its_delay
         uint64_t us = age_of(&age, 1, i * 10, i * 1000, i * 10 > 15 ? i * 10 - 15 : 0, i * 1000);
         ck_assert(i < 4 || us <= 4000);
     }
+}
+END_TEST
+
+START_TEST(what_a_leader_said_gets_no_younger_while_it_waits_to_be_heard)
+{
+    struct replica_delay delay = {0};
+    ck_assert_uint_eq(replica_delay_note(&delay, 4, 700000, 1000000), 1000000);
+    ck_assert_uint_eq(replica_delay_note(&delay, 4, 800000, 1100300), 1100100); /* took 200 more */
+    ck_assert_uint_eq(replica_delay_note(&delay, 4, 900000, 9000000), 1200200); /* stood still */
+    ck_assert_uint_eq(replica_delay_note(&delay, 4, 900000, 9000000), 1200200);
+    ck_assert_uint_eq(replica_delay_note(&delay, 4, 8700000, 9000050), 9000050);
+}
+END_TEST
+
+START_TEST(a_leader_whose_clock_is_ahead_or_was_set_back_by_a_restart_is_believed)
+{
+    struct replica_delay delay = {0};
+    ck_assert_uint_eq(replica_delay_note(&delay, 4, 90000000, 1000), 1000);
+    ck_assert_uint_eq(replica_delay_note(&delay, 4, 90001000, 2500), 2001);
+    ck_assert_uint_eq(replica_delay_note(&delay, 5, 50, 3000), 3000);
+    ck_assert_uint_eq(replica_delay_note(&delay, 5, 1050, 4500), 4001);
 }
 END_TEST
 
@@ -150,6 +171,8 @@ int main(void)
     tcase_add_test(tests, a_leader_is_heard_when_another_copy_leads_and_has_said_how_far_it_is);
     tcase_add_test(tests, data_are_as_old_as_what_the_leader_said_when_they_lacked_nothing);
     tcase_add_test(tests, data_get_older_while_the_leader_is_silent_or_not_known);
+    tcase_add_test(tests, what_a_leader_said_gets_no_younger_while_it_waits_to_be_heard);
+    tcase_add_test(tests, a_leader_whose_clock_is_ahead_or_was_set_back_by_a_restart_is_believed);
     tcase_add_test(tests, data_of_a_copy_that_always_lacks_some_records_are_as_old_as_its_delay);
     tcase_add_test(tests, two_of_five_that_are_left_have_no_leader);
     tcase_add_test(tests, one_of_three_that_is_left_has_no_leader);
