@@ -300,8 +300,10 @@ struct partition_shards {
 
 /* Of the data of a copy that follows: backend/partition/copy_age.h. */
 struct partition_age {
-    bool is_old;                 /* they may be older than replica-reads-lag */
+    uint64_t fresh_until_us;     /* by clock_boot_us: then they are older than replica-reads-lag */
     struct replica_age *of_data; /* NULL: not looked at yet */
+    /* copy_age_tick, for reads between two ticks; NULL: before the first one */
+    void (*look)(struct partition *partition);
 };
 
 /* The partition's part in a group of copies (backend/partition/leadership.h). Without other copies of its data all is zero. */

@@ -18,13 +18,22 @@ static bool uses_data(const struct call *call, uint32_t flags)
            keys_possible(call->command);
 }
 
+/* What was seen at the last tick may be from before the copy followed, or before this process stood still. */
+static bool is_fresh(struct partition *partition)
+{
+    const struct partition_age *age = &partition->copies.age;
+    if (age->look && clock_boot_us() >= age->fresh_until_us)
+        age->look(partition);
+    return clock_boot_us() < age->fresh_until_us;
+}
+
 /* May this copy's data be read? Those of a paused one only by a client that has chosen this copy: proxies choose for theirs. */
 static bool shows_old_data(const struct call *call)
 {
     const struct partition_copies *copies = &call->partition->copies;
-    bool is_new_enough =
-        copies->paused_until_ms ? !call->session->login.is_internal : !copies->age.is_old;
-    return copies->may_read && is_new_enough;
+    if (!copies->may_read)
+        return false;
+    return copies->paused_until_ms ? !call->session->login.is_internal : is_fresh(call->partition);
 }
 
 /* Does the command only read, and has its client said that the data may be old? */
@@ -33,9 +42,9 @@ static bool reads_old_data(const struct call *call, uint32_t flags)
     const struct partition *partition = call->partition;
     bool may_write = flags & (CMD_WRITE | CMD_MAY_REPLICATE) ||
                      (flags & CMD_SCRIPT && !(call->command->flags & CMD_READONLY));
-    return shows_old_data(call) && call->session->about.is_readonly &&
+    return call->session->about.is_readonly &&
            partition->snapshot->config.replica_reads == REPLICA_READS_STALE &&
-           flags & CMD_READONLY && !may_write;
+           flags & CMD_READONLY && !may_write && shows_old_data(call);
 }
 
 /* The slot of the first key; negative: there is none. */

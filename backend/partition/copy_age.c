@@ -21,10 +21,19 @@ static uint64_t age_us(struct partition *partition)
                             clock_boot_us());
 }
 
-void copy_age_tick(struct partition *partition)
+/* Until when its data may be read, by clock_boot_us. */
+static uint64_t fresh_until_us(struct partition *partition)
 {
     struct partition_copies *copies = &partition->copies;
-    uint64_t limit_ms = partition->snapshot->config.replica_reads_lag_ms;
-    copies->age.is_old =
-        copies->may_read && copies->replica && limit_ms && age_us(partition) > limit_ms * 1000;
+    uint64_t limit_us = partition->snapshot->config.replica_reads_lag_ms * 1000;
+    if (!limit_us)
+        return UINT64_MAX;
+    uint64_t age = copies->may_read && copies->replica ? age_us(partition) : UINT64_MAX;
+    return age < limit_us ? clock_boot_us() + limit_us - age : 0;
+}
+
+void copy_age_tick(struct partition *partition)
+{
+    partition->copies.age.look = copy_age_tick;
+    partition->copies.age.fresh_until_us = fresh_until_us(partition);
 }

@@ -329,6 +329,23 @@ def _(run):
             wait_for(lambda: reader.get('GET', 'k') == b'v', 'the copy to serve again')
 
 
+@suite.case('a copy that stood still for longer than replica-reads-lag shows no older data in its first moment')
+def _(run):
+    with Copies(backend_options={'backend': {'replica-reads-lag': '1s'}}) as copies, copies.leader() as leader:
+        check_equal(leader.get('SET', 'k', 'before'), b'OK')
+        copies.wait_follows(1, 2)
+        with copies.reader(1) as reader:
+            wait_for(lambda: reader.get('GET', 'k') == b'before', 'the copy to serve')
+            copies.backends[1].pause()
+            check_equal(leader.get('SET', 'k', 'after'), b'OK')
+            time.sleep(1.5)
+            for _ in range(100):
+                reader.send('GET', 'k')
+            copies.backends[1].resume()
+            check(b'before' not in [value(reader.read()) for _ in range(100)], 'data of before')
+            wait_for(lambda: reader.get('GET', 'k') == b'after', 'the copy to serve again')
+
+
 @suite.case('a paused copy shows its data of before to clients that are connected to it, and to none of a proxy')
 def _(run):
     with Copies(copies=2, proxy_options=STALE, backend_options={'backend': {'replica-reads-lag': '1s'}}) as copies, copies.connect() as client:
