@@ -258,7 +258,7 @@ class TwoShards(Copies):
 class TwoVoterShards(TwoShards):
     """Shards a and b with three voters each, or others; any copy of a shard may lead, also another one at any time."""
 
-    def __init__(self, orders=([0, 1, 2], [3, 4, 5]), backend_options=None, **options):
+    def __init__(self, backend_options=None, orders=([0, 1, 2], [3, 4, 5]), **options):
         for name, text in (('election-timeout', '%dms' % (1000 * harness.SLOW)), ('replicas', 'voters')):
             backend_options = with_option(backend_options, 'backend', name, text)
         super().__init__(orders=orders, replicas='voters', backend_options=backend_options, **options)
