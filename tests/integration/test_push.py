@@ -3,6 +3,7 @@
 is missing there never looks whole, and is said.
 """
 
+import contextlib
 import glob
 import os
 import random
@@ -10,7 +11,9 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
+from unittest import mock
 
 from support.archive import Place, erase, moment, start, tool, wait_archived
 from support.cluster import Cluster, metric
@@ -255,6 +258,85 @@ def _(_):
         good(store.push('backups', place.backups))
         check('two is not a whole backup, and stays' in good(store.push('prune', None, '--keep', '1')), 'prune')
         check_equal(len([name for name in pulled(store, place)[1] if name.endswith('MANIFEST.sha256')]), 3)
+
+
+def without_two(store, place, lost):
+    """Of the backups one and two the store has both, but no file `lost` of the newer one."""
+    with cluster_of(place) as cluster, cluster.connect() as client:
+        for name in ('one', 'two'):
+            backup(client, name)
+    good(store.push('backups', place.backups))
+    path = glob.glob(os.path.join(place.backups, 'two/*', lost))[0]
+    store.rclone('deletefile', 's3:bucket/scree/backups/' + os.path.relpath(path, place.backups))
+
+
+@suite.case('a backup of which the store has lost a file counts for nothing: no whole one is deleted for it')
+def _(_):
+    with Store() as store, Place() as place:
+        without_two(store, place, 'CURRENT')
+        check(re.search('two is not a whole backup: the store lacks b0p[01]/CURRENT, and stays', good(store.push('prune', None, '--keep', '1'))), 'prune')
+        check_equal({name.split('/')[1] for name in pulled(store, place)[1]}, {'one', 'two'})
+
+
+@contextlib.contextmanager
+def meanwhile(store, word, script):
+    """In the block, rclone runs the script before each of its commands with this word."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'rclone')
+        with open(path, 'w') as file:
+            file.write('#!/bin/sh\nPATH=%s\ncase "$1 $*" in %s) (%s);; esac\nexec rclone "$@"\n' % (store.env['PATH'], word, script))
+        os.chmod(path, 0o755)
+        with mock.patch.dict(store.env, PATH='%s:%s' % (folder, store.env['PATH'])):
+            yield
+
+
+@suite.case('prune and a push of the same backup at once: whatever comes first, no backup looks whole without its files')
+def _(_):
+    with Store() as store, Place() as place:
+        with cluster_of(place) as cluster, cluster.connect() as client:
+            for name in ('one', 'two'):
+                backup(client, name)
+        good(store.push('backups', place.backups))
+        digests = 'rclone copy --ignore-times --include "MANIFEST.sha256" %s/one s3:bucket/scree/backups/one' % place.backups
+        with meanwhile(store, 'delete*', digests):  # the push takes the files that it finds, and puts the digests there again
+            good(store.push('prune', None, '--keep', '1'))
+        check_equal({name.split('/')[1] for name in pulled(store, place)[1]}, {'two'})
+        files = 'rclone delete --include "/*/*/CURRENT" s3:bucket/scree/backups'
+        with meanwhile(store, 'copyto*MANIFEST.sha256', files):
+            refused(store.push('backups', place.backups), 'the store has not all of CURRENT')
+        check_equal(damaged_parts(pulled(store, place)[0] + '/backups/one'), [])
+        good(store.push('backups', place.backups))
+        check_equal(len(glob.glob(os.path.join(pulled(store, place)[0], 'backups/one/*/MANIFEST.sha256'))), 2)
+
+
+def write_closed(place, folder, days):
+    """The names of closed files that are so many days old."""
+    os.makedirs(os.path.join(place.archive, folder))
+    names = ['%s/%020d-%020d.log' % (folder, 10 * i + 1, 10 * i + 10) for i in range(len(days))]
+    for name, age in zip(names, days):
+        path = os.path.join(place.archive, name)
+        with open(path, 'w') as file:
+            file.write(name)
+        os.utime(path, times=(time.time() - age * 86400,) * 2)
+    return names
+
+
+def files_here(place):
+    return sorted(os.path.relpath(path, place.archive) for path in glob.glob(os.path.join(place.archive, '**/*.log'), recursive=True))
+
+
+@suite.case('the archive on the disk: --forget-days deletes old files that the store has, but never the newest one of a log')
+def _(_):
+    with Store() as store, Place() as place:
+        old, copy = write_closed(place, 'a/1', [9, 8, 1, 0]), write_closed(place, 'b/2/c', [9, 8])
+        store.fault('busy')
+        refused(store.push('archive', place.archive, '--forget-days', '7', **RETRIES), '503')
+        store.fault('none')
+        check_equal(files_here(place), old + copy, 'nothing goes that is not pushed')
+        check('deleted 3 closed files here' in good(store.push('archive', place.archive, '--forget-days', '7')), 'push')
+        check_equal(files_here(place), old[2:] + copy[1:])
+        check_equal(pulled(store, place)[1], sorted('archive/' + name for name in old + copy))
+        check_equal(good(store.push('archive', place.archive, '--forget-days', '1')), '', 'once a day, when all files are compared')
 
 
 @suite.case('--every goes on after a push that failed')
