@@ -10,5 +10,5 @@
 
 struct partition;
 
-/* Ten times a second, and when a read finds that it is over: sets fresh_until_us. */
+/* At the start, ten times a second, and when a read finds that it is over: sets fresh_until_us. */
 void copy_age_tick(struct partition *partition);

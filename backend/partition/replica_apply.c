@@ -7,6 +7,7 @@
 #include "backend/format/encoding.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/compare.h"
+#include "backend/partition/copy_age.h"
 #include "backend/partition/copy_pause.h"
 #include "backend/partition/shards.h"
 #include "backend/session/reply_stream.h"
@@ -298,6 +299,7 @@ struct replica_apply *replica_apply_new(struct partition *partition, replica_app
     apply->task.run = apply_step;
     apply->partition = partition;
     apply->on_step = on_step;
+    copy_age_tick(partition); /* reads may come before the first tick */
     orphan_hold_begin(&apply->hold, storage_store(partition->storage),
                       storage_is_replicated(partition->storage), loop_mono_ms(partition->loop));
     return apply;
