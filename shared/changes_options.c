@@ -14,6 +14,8 @@ enum {
     DATABASE_MAX = 15,
 };
 
+static const int64_t TIME_MS_MAX = (int64_t)1 << 50;
+
 static bool read_bounded(struct bytes text, int64_t least, int64_t most, int64_t *number)
 {
     return number_parse_int64(text, number) && *number >= least && *number <= most;
@@ -71,5 +73,14 @@ const char *changes_options_read(const struct bytes *argv, uint32_t argc,
         if (error)
             return error;
     }
+    return NULL;
+}
+
+const char *changes_time_read(struct bytes text, uint64_t *time_us)
+{
+    int64_t ms;
+    if (!read_bounded(text, 1, TIME_MS_MAX, &ms))
+        return "ERR AT must be a Unix time in milliseconds";
+    *time_us = (uint64_t)ms * 1000;
     return NULL;
 }

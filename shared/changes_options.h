@@ -27,3 +27,5 @@ struct changes_options {
 /* Reads argv[0..argc). NULL, or an error text. The texts are borrowed. */
 const char *changes_options_read(const struct bytes *argv, uint32_t argc,
                                  struct changes_options *options);
+/* Reads the time of TOKEN AT, in ms since 1970. NULL, or an error text. */
+const char *changes_time_read(struct bytes text, uint64_t *time_us);

@@ -3,7 +3,8 @@
  *
  *   READ position|$ [options]   from there on: [position, events, lag in ms, slots]; from now on: no events. With PAST µs also: the time up
  *                               to which the log was read, and the time of the next batch if other logs must be read first, or 0
- *   TOKEN                       [the position of now, slots, their ranges]
+ *   TOKEN [AT ms]               [the position of now, slots, their ranges], or [that of the time, slots, is the log younger than it, names of shards
+ *                               from which slots have come since; an empty one: they may be those of a lost shard, or were restored]
  *   INFO                        what can be read
  *
  *   slots   16384.00000000ab12cd34: how many the shard owns, and a sum of hashes (slot_table.h); 0.…: some have come or gone while the page was read
@@ -12,12 +13,14 @@
 #include "backend/context/partition.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/feed/feed.h"
+#include "backend/format/slot_record.h"
 #include "backend/keyspace/space.h"
 #include "backend/session/session.h"
 #include "backend/slots/slot_table.h"
 #include "backend/storage/storage.h"
 #include "shared/acl/acl.h"
 #include "shared/changes_options.h"
+#include "shared/number.h"
 #include "shared/slot_ranges.h"
 #include "shared/table.h"
 
@@ -26,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_AT = 4 };
+enum { OPTIONS_AT = 4, TIME_AT = 4 };
 
 /* Which databases of the client's namespace are which in storage. */
 static void map_databases(struct call *call, struct feed_filter *filter)
@@ -69,18 +72,29 @@ static uint64_t hash_of_arguments(const struct call *call)
     return hash;
 }
 
+/* TOKEN [AT ms]. An error text; NULL: it was read. */
+static const char *read_token_wish(struct call *call, struct feed_wish *wish)
+{
+    wish->is_from_now = call->argc < TIME_AT;
+    if (wish->is_from_now)
+        return NULL;
+    return changes_time_read(call->argv[TIME_AT], &wish->at_us);
+}
+
 /* Reads the arguments. False: an error was replied. */
 static bool read_wish(struct call *call, struct feed_wish *wish)
 {
     struct changes_options *options = arena_alloc(call->arena, sizeof *options);
     bool is_token = bytes_is(call->argv[2], "token");
-    wish->is_from_now = is_token || bytes_is(call->argv[3], "$");
+    wish->is_from_now = !is_token && bytes_is(call->argv[3], "$");
     const char *error =
         is_token ? changes_options_read(NULL, 0, options)
                  : changes_options_read(call->argv + OPTIONS_AT, call->argc - OPTIONS_AT, options);
+    if (!error && is_token)
+        error = read_token_wish(call, wish);
     if (!error && (options->block_ms || options->copies_lost))
         error = "ERR BLOCK and LOST copy work at a proxy: here, ask again a little later";
-    if (!error && !wish->is_from_now && call->argv[3].len &&
+    if (!error && !is_token && !wish->is_from_now && call->argv[3].len &&
         !feed_position_read(call->argv[3], &wish->from))
         error = "ERR this is no position in a log: expected one that READ or TOKEN has replied";
     if (error) {
@@ -143,12 +157,47 @@ static void reply_now(struct call *call, const struct feed_request *request)
     reply_owned_ranges(call);
 }
 
+/* From which shards slots have come after this time. */
+static void reply_origins(struct call *call, const struct slot_origins *origins, uint64_t at_us)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < origins->count; i++)
+        count += origins->items[i].until_us > at_us;
+    reply_array(&call->reply, count);
+    for (uint32_t i = 0; i < origins->count; i++)
+        if (origins->items[i].until_us > at_us)
+            reply_bulk_text(&call->reply, origins->items[i].shard);
+}
+
+static void reply_time(struct call *call, const struct feed_request *request)
+{
+    const struct slot_origins *origins = slot_table_origins(call->partition->shards.slots);
+    const struct feed_answer *answer = feed_answer(request);
+    uint64_t at_us = feed_time_us(request);
+    if (!origins) {
+        call_error_text(call, "TRYAGAIN it is being written down from which shards slots come");
+    } else if (at_us < origins->since_us) {
+        call_errorf(call,
+                    "CHANGESLOST from which shards slots have come is known since %" PRIu64
+                    " only: changes at shards that were removed may be missing",
+                    origins->since_us / 1000 + 1);
+    } else {
+        reply_array(&call->reply, 4);
+        reply_position(&call->reply, &answer->to);
+        reply_slot_sum(call, feed_has_same_slots(request));
+        reply_int(&call->reply, !answer->to.index);
+        reply_origins(call, origins, at_us);
+    }
+}
+
 static void reply_changes_page(struct call *call, struct feed_request *request)
 {
     const struct feed_answer *answer = feed_answer(request);
     struct feed_page *page = feed_page(request);
     if (*answer->error) {
         call_error_text(call, answer->error);
+    } else if (feed_time_us(request)) {
+        reply_time(call, request);
     } else if (bytes_is(call->argv[2], "token")) {
         reply_now(call, request);
     } else {
@@ -180,7 +229,7 @@ static void begin_page(struct call *call, uint64_t arguments)
     *wish = (struct feed_wish){0};
     if (!read_wish(call, wish))
         return;
-    if (!wish->is_from_now && feed_is_at_end(feed, &wish->from, &reached_us)) {
+    if (!wish->is_from_now && !wish->at_us && feed_is_at_end(feed, &wish->from, &reached_us)) {
         free((char *)wish->filter.pattern.data);
         reply_no_changes(call, reached_us, wish->past_us != FEED_PAST_ALL);
         return;
@@ -246,11 +295,13 @@ void cmd_scree_changes(struct call *call)
                         "NOPERM changes at a shard are of all keys, and this user may not read "
                         "all: ask a proxy");
     else if ((bytes_is(what, "read") && call->argc >= OPTIONS_AT) ||
-             (bytes_is(what, "token") && call->argc == 3))
+             (bytes_is(what, "token") && call->argc == 3) ||
+             (bytes_is(what, "token") && call->argc == TIME_AT + 1 &&
+              bytes_is(call->argv[3], "at")))
         read_changes(call);
     else if (bytes_is(what, "info") && call->argc == 3)
         reply_feed_info(call);
     else
-        call_error_text(call,
-                        "ERR expected SCREE CHANGES READ position|$ [options], TOKEN or INFO");
+        call_error_text(
+            call, "ERR expected SCREE CHANGES READ position|$ [options], TOKEN [AT ms] or INFO");
 }

@@ -4,6 +4,7 @@
 #include "backend/context/backend_metrics.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/feed/feed_time.h"
 #include "backend/format/archive_frame.h"
 #include "backend/format/effects.h"
 #include "backend/slots/slot_table.h"
@@ -283,6 +284,33 @@ static bool find_now(struct feed_request *request)
     return !*request->answer.error;
 }
 
+/* The position of a time, if no batch can come that has it or an earlier one. */
+static bool find_time(struct feed_request *request)
+{
+    struct storage *storage = request->feed->storage;
+    const uint64_t at_us = request->wish.at_us;
+    const uint64_t last = request->passed.index;
+    char reason[256];
+    if (request->passed.us < at_us)
+        return feed_fail(request, "TRYAGAIN this time has not passed yet at this shard, or another "
+                                  "copy leads it");
+    request->answer.to.log_id = request->log_id;
+    switch (feed_time_find(storage, at_us, last, &request->answer.to, reason, sizeof reason)) {
+    case FEED_TIME_FOUND:
+        return true;
+    case FEED_TIME_UNSYNCED:
+        return feed_fail(request, "TRYAGAIN what was written until this time is not all on the "
+                                  "disk yet");
+    case FEED_TIME_LOST:
+        return feed_fail(request,
+                         "CHANGESLOST the log begins with batch %" PRIu64
+                         ", after this time: keys may have changed in between",
+                         oldest_in(storage));
+    default:
+        return feed_fail(request, "ERR the log cannot be read: %s", reason);
+    }
+}
+
 static bool read_from_position(struct feed_request *request)
 {
     struct feed *feed = request->feed;
@@ -311,6 +339,8 @@ static void run_feed_job(struct job *job)
         (void)feed_fail(request, "ERR the log cannot be synced: %s", reason);
     else if (request->wish.is_from_now)
         (void)find_now(request);
+    else if (request->wish.at_us)
+        (void)find_time(request);
     else
         (void)read_from_position(request);
 }
@@ -442,6 +472,11 @@ bool feed_has_same_slots(const struct feed_request *request)
 bool feed_has_past(const struct feed_request *request)
 {
     return request->wish.past_us != FEED_PAST_ALL;
+}
+
+uint64_t feed_time_us(const struct feed_request *request)
+{
+    return request->wish.at_us;
 }
 
 const struct feed_answer *feed_answer(const struct feed_request *request)

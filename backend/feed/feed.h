@@ -21,8 +21,9 @@ struct partition;
 
 /* What a reader wants. */
 struct feed_wish {
+    bool is_from_now; /* no events, only the position of now … */
+    uint64_t at_us;   /* … or, if this is not 0, that of this time (feed_time.h) */
     /* Else from a position on; one without log id: from the first batch of the log. */
-    bool is_from_now;
     struct feed_position from;
     uint32_t count; /* at most so many events, and bytes of them, though at least one */
     size_t bytes;
@@ -48,6 +49,8 @@ bool feed_is_done(const struct feed_request *request);
 
 /* Have no slots come or gone since the page was asked for? */
 bool feed_has_same_slots(const struct feed_request *request);
+/* feed_wish.at_us */
+uint64_t feed_time_us(const struct feed_request *request);
 /* Does the reader compare the logs of several shards (feed_page.past_us)? */
 bool feed_has_past(const struct feed_request *request);
 

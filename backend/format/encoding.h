@@ -9,7 +9,8 @@
  *   CF_RANK        … | u64 version | u8 level | sub                                        → varint rows | varint blocks (rank.h)
  *                  hash: … | u64 version | 0xff | field                                   → u64 expire_ms (field_expiry.h)
  *   CF_EXPIRE      u64 due_ms | metadata key                                              → u8 type
- *   CF_SYSTEM      'c' | u8 ns_len | ns | u16 first slot                                  → slot counts of 1024 slots
+ *   CF_SYSTEM      'a'                                                                    → from which shards slots came (slot_record.h)
+ *                  'c' | u8 ns_len | ns | u16 first slot                                  → slot counts of 1024 slots
  *                  'j' | u8 position                                                      → counts that a batch changed
  *                  'd' | u8 ns_len | ns                                                   → u8[16] database map
  *                  'f' | library name                                                    → code of its functions; default namespace

@@ -3,6 +3,7 @@
 #include "shared/byte_order.h"
 #include "shared/check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -178,4 +179,99 @@ bool decode_slot_page(struct bytes value, struct slot_record records[SLOT_PAGE_S
             records[slot++] = record;
     }
     return rest.len == 0;
+}
+
+/* ---- from which shards slots have come ---- */
+
+enum { ORIGINS_FORMAT = 1, ORIGINS_HEAD_BYTES = 1 + 3 * 8, ORIGIN_BYTES = 8 + 1 };
+
+static struct slot_origin *find_origin(struct slot_origins *origins, const char *shard)
+{
+    for (uint32_t i = 0; i < origins->count; i++)
+        if (strcmp(origins->items[i].shard, shard) == 0)
+            return &origins->items[i];
+    return NULL;
+}
+
+/* What the row tells is complete only after the time of the one that is left out. */
+static void leave_out_earliest(struct slot_origins *origins)
+{
+    struct slot_origin *earliest = &origins->items[0];
+    for (uint32_t i = 1; i < origins->count; i++)
+        if (origins->items[i].until_us < earliest->until_us)
+            earliest = &origins->items[i];
+    if (earliest->until_us > origins->since_us)
+        origins->since_us = earliest->until_us;
+    *earliest = origins->items[--origins->count];
+}
+
+void slot_origins_note(struct slot_origins *origins, const char *shard, uint64_t until_us)
+{
+    struct slot_origin *origin = find_origin(origins, shard);
+    if (origin) {
+        if (until_us > origin->until_us)
+            origin->until_us = until_us;
+        return;
+    }
+    if (origins->count == SLOT_ORIGINS_MAX)
+        leave_out_earliest(origins);
+    origin = &origins->items[origins->count++];
+    origin->until_us = until_us;
+    (void)snprintf(origin->shard, sizeof origin->shard, "%s", shard);
+}
+
+struct bytes slot_origins_key(void)
+{
+    return BYTES("a");
+}
+
+struct bytes encode_slot_origins(struct arena *arena, const struct slot_origins *origins)
+{
+    char *value = arena_alloc(arena, ORIGINS_HEAD_BYTES +
+                                         (size_t)origins->count * (ORIGIN_BYTES + SHARD_NAME_MAX));
+    char *end = value + ORIGINS_HEAD_BYTES;
+    value[0] = ORIGINS_FORMAT;
+    put_be64(value + 1, origins->log_id);
+    put_be64(value + 9, origins->since_us);
+    put_be64(value + 17, origins->owned);
+    for (uint32_t i = 0; i < origins->count; i++) {
+        const struct slot_origin *origin = &origins->items[i];
+        struct bytes name = bytes_of(origin->shard);
+        put_be64(end, origin->until_us);
+        end[8] = (char)name.len;
+        end += ORIGIN_BYTES;
+        (void)bytes_copy_to(&end, name);
+    }
+    return (struct bytes){value, (size_t)(end - value)};
+}
+
+/* Reads a shard from the beginning of the bytes. False: they are damaged. */
+static bool take_origin(struct bytes *rest, struct slot_origins *origins)
+{
+    if (rest->len < ORIGIN_BYTES || origins->count == SLOT_ORIGINS_MAX)
+        return false;
+    struct slot_origin *origin = &origins->items[origins->count++];
+    size_t len = (uint8_t)rest->data[8];
+    if (len > SHARD_NAME_MAX || rest->len < ORIGIN_BYTES + len)
+        return false;
+    origin->until_us = get_be64(rest->data);
+    memcpy(origin->shard, rest->data + ORIGIN_BYTES, len);
+    origin->shard[len] = 0;
+    *rest = (struct bytes){rest->data + ORIGIN_BYTES + len, rest->len - ORIGIN_BYTES - len};
+    return true;
+}
+
+bool decode_slot_origins(struct bytes value, struct slot_origins *origins)
+{
+    *origins = (struct slot_origins){0};
+    if (value.len < ORIGINS_HEAD_BYTES || value.data[0] != ORIGINS_FORMAT)
+        return false;
+    origins->log_id = get_be64(value.data + 1);
+    origins->since_us = get_be64(value.data + 9);
+    origins->owned = get_be64(value.data + 17);
+    struct bytes rest = {value.data + ORIGINS_HEAD_BYTES, value.len - ORIGINS_HEAD_BYTES};
+    while (rest.len)
+        if (!take_origin(&rest, origins))
+            return false;
+    return true;
 }

@@ -345,6 +345,7 @@ void slot_owners_tick(struct slot_owners *owners)
     if (!owners->map || !*owners_own_name(owners) || owners->partition->thread.is_stopping)
         return;
     owners_load_known(owners);
+    slot_table_keep_origins(owners->partition->shards.slots);
     list_all_leaving(owners);
     for (size_t i = 0; i < owners->others_count; i++)
         owners_ask(owners, i, now_ms);

@@ -3,6 +3,7 @@
 #include "backend/context/partition.h"
 #include "backend/session/internal_call.h"
 #include "backend/session/ticket_wait.h"
+#include "backend/slots/slot_history.h"
 #include "shared/log.h"
 
 #include <stdlib.h>
@@ -14,6 +15,8 @@ struct slot_table {
     struct slot_record *records[SLOT_PAGES]; /* [SLOT_PAGE_SLOTS] each; NULL: all NONE */
     uint32_t counts[SLOT_STATES];
     struct slot_sum owned;
+    struct slot_sum written; /* likewise after all changes that are under way */
+    struct slot_history history;
     struct list changes; /* not durable, oldest first */
 };
 
@@ -160,6 +163,9 @@ bool slot_table_load(struct slot_table *table)
         is_good = load_page(table, overlay_iter_key(iter), overlay_iter_value(iter));
     is_good = is_good && overlay_iter_error(iter) == OK;
     overlay_iter_free(iter);
+    table->written = table->owned;
+    bool has_records = table->counts[SLOT_NONE] < SLOT_COUNT;
+    is_good = is_good && slot_history_load(&table->history, table->partition, has_records);
     if (!is_good)
         log_event(LOG_ERROR, "slot_records_unreadable", "partition=%u", table->partition->index);
     return is_good;
@@ -225,6 +231,56 @@ static struct slot_change *change_new(struct slot_table *table, uint16_t first, 
     return change;
 }
 
+/* ---- from which shards slots have come ---- */
+
+/* Would the change of a record change the owner of the slot? */
+static bool changes_owner(const struct slot_record *before, const struct slot_record *after)
+{
+    bool was_owned = counts_as_owned(before->state), is_owned = counts_as_owned(after->state);
+    return was_owned != is_owned || (is_owned && before->epoch != after->epoch);
+}
+
+/* Notes the change before it is under way. False: owners stay as they are. */
+static bool note_owners(struct slot_table *table, unsigned first, unsigned last,
+                        const struct slot_record *record)
+{
+    bool is_noted = false;
+    for (unsigned slot = first; slot <= last; slot++) {
+        const struct slot_record *before = newest_record(table, (uint16_t)slot);
+        if (!changes_owner(before, record))
+            continue;
+        if (!is_noted)
+            slot_history_begin(&table->history, table->partition, table->written.sum);
+        if (!counts_as_owned(before->state))
+            slot_history_note(&table->history, table->partition, before, record);
+        add_to_owned(&table->written, (uint16_t)slot, before, record);
+        is_noted = true;
+    }
+    return is_noted;
+}
+
+const struct slot_origins *slot_table_origins(const struct slot_table *table)
+{
+    return slot_history_holds(&table->history, table->partition, table->written.sum)
+               ? &table->history.origins
+               : NULL;
+}
+
+void slot_table_keep_origins(struct slot_table *table)
+{
+    struct partition *partition = table->partition;
+    struct call call;
+    bool has_log = partition->batch.log_id != 0; /* else changes cannot be read here */
+    if (!has_log || slot_table_origins(table) || commit_is_failed(partition->commit, NULL))
+        return;
+    internal_call_begin(partition, &call);
+    slot_history_begin(&table->history, partition, table->written.sum);
+    slot_history_put(&table->history, partition, table->written.sum);
+    internal_call_end(partition, &call);
+}
+
+/* ---- a change ---- */
+
 bool slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
                        const struct slot_record *record, slot_changed_fn *on_end, void *owner)
 {
@@ -236,6 +292,7 @@ bool slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
     for (unsigned slot = first; slot <= last; slot++)
         if (record->epoch < newest_record(table, (uint16_t)slot)->epoch)
             return false;
+    bool has_owners = note_owners(table, first, last, record);
     struct slot_change *change = change_new(table, first, last, record);
     change->on_end = on_end;
     change->owner = owner;
@@ -243,6 +300,8 @@ bool slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
     overlay_observe_begin(partition->overlay);
     for (unsigned page = first / SLOT_PAGE_SLOTS; page <= last / SLOT_PAGE_SLOTS; page++)
         put_page(table, page);
+    if (has_owners)
+        slot_history_put(&table->history, partition, table->written.sum);
     internal_call_end(partition, &call);
     commit_sync_next(partition->commit);
     ticket_wait_begin(partition, &change->wait);

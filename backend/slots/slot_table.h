@@ -16,6 +16,7 @@
 #include "backend/format/slot_record.h"
 
 struct partition;
+struct slot_origins;
 struct slot_table;
 
 /* The rows of the change are durable and the table has it (OK), or it was dropped (an error code). */
@@ -46,3 +47,8 @@ struct slot_sum slot_table_sum(const struct slot_table *table);
  * now, or the epoch is lower than that of one of these slots; on_end is not called. on_end may be NULL. */
 bool slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
                        const struct slot_record *record, slot_changed_fn *on_end, void *owner);
+
+/* From which shards slots have come (slot_record.h); NULL: it is not known since when. */
+const struct slot_origins *slot_table_origins(const struct slot_table *table);
+/* If it is not known, it is from now on. To be called between commands. */
+void slot_table_keep_origins(struct slot_table *table);

@@ -25,8 +25,7 @@
 #include <string.h>
 
 enum {
-    PAUSE_US = 20 * 1000,       /* between two rounds of a call */
-    NOW_TRIES_MAX = 100,        /* to find positions between which no slot moves */
+    PAUSE_US = CHANGES_PAUSE_MS * 1000,
     PAUSE_MAX_US = 1000 * 1000, /* the same, if many calls wait */
     ROUND_EVERY_US = 250,       /* a worker begins a round so often, however many calls wait */
     WORDS_MAX = 16,
@@ -103,8 +102,7 @@ static void next_ask_is_due(void *owner)
     request_wake(changes->request);
 }
 
-/* Goes on after some time. */
-static void pause_call(struct changes *changes, uint64_t ms, request_done_fn *done)
+void changes_pause(struct changes *changes, uint64_t ms, request_done_fn *done)
 {
     request_wait(changes->request, done);
     changes->timer = timer_new(changes->request->worker->loop, next_ask_is_due, changes);
@@ -174,7 +172,7 @@ static void check_now(struct changes *changes, struct reply *reply)
     else if (changes->now_tries == 1)
         changes_ask_now(changes->request, reply);
     else
-        pause_call(changes, PAUSE_US / 1000, ask_now_again);
+        changes_pause(changes, CHANGES_PAUSE_MS, ask_now_again);
 }
 
 /* request_done_fn: the shards have told their positions. */
@@ -200,18 +198,22 @@ static bool is_same_map(const struct changes *changes)
     return is_same;
 }
 
+bool changes_check_map(const struct changes *changes, struct reply *reply)
+{
+    if (is_same_map(changes))
+        return true;
+    reply_error(reply, "TRYAGAIN the shard map has changed during the call: send it again, "
+                       "with the same token");
+    return false;
+}
+
 void changes_ask_now(struct request *request, struct reply *reply)
 {
     static const struct bytes words[] = {{"SCREE", 5}, {"CHANGES", 7}, {"TOKEN", 5}};
     const struct fan_out how = {.shard = SHARDS_ALL, .lane = LANE_LONG, .argv = words, .argc = 3};
-    struct changes *changes = changes_of(request);
     /* positions that were lost are forgotten, so no token can be replied */
-    if (!is_same_map(changes)) {
-        reply_error(reply, "TRYAGAIN the shard map has changed during the call: send it again, "
-                           "with the same token");
-        return;
-    }
-    request_fan_out_with(request, &how, now_done);
+    if (changes_check_map(changes_of(request), reply))
+        request_fan_out_with(request, &how, now_done);
 }
 
 /* ---- after a loss ---- */
@@ -408,7 +410,7 @@ static void end_round(struct client *client, struct changes *changes, struct rep
              worker->thread.is_stopping)
         changes_reply(changes, reply);
     else
-        pause_call(changes, can_read_on(changes) ? 0 : pause_ms(changes, worker), next_round);
+        changes_pause(changes, can_read_on(changes) ? 0 : pause_ms(changes, worker), next_round);
 }
 
 /* request_done_fn: shards that had to wait for others were read on. After an error the first replies count, and the next call gets it. */
@@ -532,6 +534,19 @@ static void begin_read(struct client *client, struct request *request, struct re
     }
 }
 
+static void begin_token_at(struct client *client, struct request *request, struct reply *reply)
+{
+    struct changes *changes = begin_changes(client, request);
+    uint64_t time_us;
+    changes->is_token = true;
+    changes->at_ms = request_argv(request)[4];
+    const char *error = changes_time_read(changes->at_ms, &time_us);
+    if (error)
+        reply_error(reply, error);
+    else
+        changes_ask_time(request, reply);
+}
+
 /* request_done_fn: name and state of each shard. */
 static void info_is_here(struct client *client, struct request *request, struct reply *reply)
 {
@@ -556,9 +571,12 @@ void local_scree_changes(struct client *client, struct request *request, struct 
     } else if (bytes_is(what, "token") && argc == 3) {
         begin_changes(client, request)->is_token = true;
         changes_ask_now(request, reply);
+    } else if (bytes_is(what, "token") && argc == 5 && bytes_is(request_argv(request)[3], "at")) {
+        begin_token_at(client, request, reply);
     } else if (bytes_is(what, "info") && argc == 3) {
         request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), argc, info_is_here);
     } else {
-        reply_error(reply, "ERR expected SCREE CHANGES READ token|0|$ [options], TOKEN or INFO");
+        reply_error(reply, "ERR expected SCREE CHANGES READ token|0|$ [options], TOKEN [AT ms] or "
+                           "INFO");
     }
 }

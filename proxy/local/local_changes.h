@@ -2,6 +2,7 @@
  * local_changes.h - what the files of SCREE CHANGES share.
  *
  *   local_changes.c        the calls of a client, and rounds of READ at all shards
+ *   local_changes_time.c   positions of a time (TOKEN AT)
  *   local_changes_order.c  which shards must be read before which
  *   local_changes_copy.c   keys that exist, listed slot by slot (READ 0)
  *   local_changes_lost.c   which slots are listed again after a loss
@@ -12,6 +13,11 @@
 #include "proxy/local/changes_token.h"
 #include "proxy/local/local.h"
 #include "shared/changes_options.h"
+
+enum {
+    CHANGES_PAUSE_MS = 20, /* between two rounds of a call */
+    NOW_TRIES_MAX = 100,   /* to find positions between which no slot moves */
+};
 
 /* Shards whose changes were lost. */
 struct changes_loss {
@@ -43,7 +49,8 @@ struct changes {
     struct changes_loss loss;
     uint32_t owned;     /* slots that the shards own, as this round says */
     uint64_t owned_sum; /* of these slots (slot_table.h) */
-    bool is_token;      /* the reply is a token only */
+    bool is_token;      /* the reply is a token only … */
+    struct bytes at_ms; /* … of this time; empty: of now */
     uint32_t copy_steps;
     unsigned copy_end; /* the last slot that was asked for */
     struct changes_token token;
@@ -60,6 +67,12 @@ void changes_reply_error(const struct shard_reply *answer, struct reply *reply);
 
 /* Sets the positions that are empty to that of now, and replies. TRYAGAIN if the map has changed since the call began. */
 void changes_ask_now(struct request *request, struct reply *reply);
+/* As changes_ask_now, for the time of TOKEN AT. */
+void changes_ask_time(struct request *request, struct reply *reply);
+/* Is the map the one with which the call began? If not, replies an error. */
+bool changes_check_map(const struct changes *changes, struct reply *reply);
+/* Goes on after some milliseconds. */
+void changes_pause(struct changes *changes, uint64_t ms, request_done_fn *done);
 /* Reads from the positions of the token. */
 void changes_send_reads(struct request *request);
 

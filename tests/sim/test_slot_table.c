@@ -8,8 +8,10 @@
  * (2) After a failure or a crash it has that record, or that of a later change whose result was unknown or a failure.
  * (3) While no change is under way, the rows of the store are the table.
  * (4) A change with a lower epoch than a newer record's is refused.
+ * (5) The row that says from which shards slots came (slot_record.h) tells of all of them, also after a crash.
  */
 #include "backend/context/partition.h"
+#include "backend/format/slot_record.h"
 #include "backend/slots/slot_table.h"
 #include "shared/check.h"
 #include "shared/error.h"
@@ -112,6 +114,27 @@ static void check_rows(void)
     arena_fini(&arena);
 }
 
+static void begin_log(void)
+{
+    world.partition->batch.log_id = 7;
+}
+
+static bool is_owned(uint16_t slot)
+{
+    uint8_t state = slot_table_state(table(), slot);
+    return state == SLOT_OWNED || state == SLOT_EXPORTING || state == SLOT_FROZEN;
+}
+
+static void check_origins(void)
+{
+    const struct slot_origins *origins = slot_table_origins(table());
+    bool has_owned = false;
+    CHECK(origins && !origins->since_us);
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        has_owned |= is_owned((uint16_t)slot);
+    CHECK(!has_owned || origins->count);
+}
+
 static void check_all(void)
 {
     uint32_t counts[SLOT_STATES] = {0};
@@ -127,11 +150,13 @@ static void check_all(void)
         CHECK(slot_table_count(table(), (enum slot_state)state) == counts[state]);
     if (is_calm())
         check_rows();
+    check_origins();
 }
 
 static void crash(void)
 {
     sim_partition_crash(&world);
+    begin_log();
     may_jump = true;
     check_all();
     for (uint64_t epoch = 1; epoch <= newest; epoch++)
@@ -162,6 +187,7 @@ static void run_world(uint64_t seed)
     sim_partition_init(&world, seed);
     world.config.durability = (enum durability)sim_random(3);
     sim_partition_start(&world, false);
+    begin_log();
     for (int round = 0; round < ROUNDS; round++)
         run_round();
     sim_run_for(1000 * 1000);

@@ -1,0 +1,27 @@
+/*
+ * feed_time.h - finds the position of a time in the log of a partition: behind the last batch with a time up to this one (hybrid_clock.h).
+ *
+ *   segments   [0900 0912 0921] [0930 0944] [0950 0958 …]        0935: the second segment, by its first batch; behind its first batch
+ *
+ * The times of batches grow. Those of older programs have none. They are taken for earlier ones while the log is searched, but the position is
+ * never behind one of them alone.
+ */
+#pragma once
+
+#include "backend/feed/feed_position.h"
+
+#include <stddef.h>
+
+struct storage;
+
+enum feed_time {
+    FEED_TIME_FOUND,
+    FEED_TIME_UNSYNCED, /* not all batches up to the time are durable and committed */
+    FEED_TIME_LOST,     /* the log begins later */
+    FEED_TIME_FAILED,   /* it cannot be read: a one-line reason in error[size] */
+};
+
+/* Batches with indexes up to `last` may have times up to this one. Sets index and sum. If no batch has a time up to this one,
+ * and the log begins with the first of all batches, they stay 0. On any thread; reads up to a segment. */
+enum feed_time feed_time_find(struct storage *storage, uint64_t time_us, uint64_t last,
+                              struct feed_position *to, char *error, size_t size);
