@@ -10,7 +10,7 @@ import threading
 import redis.cluster
 
 from support.cluster import Cluster, free_ports, metric, slot_of
-from support.harness import Suite, check, check_equal, patience, wait_for
+from support.harness import PATIENCE, Suite, check, check_equal, patience, wait_for
 from support.node import installed
 from support.resp import Connection, value
 
@@ -44,7 +44,7 @@ def wait_moved(cluster, slots):
         backend.signal(1)
     for index in range(SHARDS):
         with cluster.partition(index) as shard:
-            wait_for(lambda: slots_of_nodes(shard) == wanted, 'the slots to move', 2 * patience())
+            wait_for(lambda: slots_of_nodes(shard) == wanted, 'the slots to move', 2 * PATIENCE)
 
 
 def cluster_client(cluster, **options):
