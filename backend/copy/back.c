@@ -251,6 +251,7 @@ enum copy_exit back_run(const struct copy_options *options)
                         : options->command == COPY_VERIFY ? "verify"
                                                           : "back";
     (void)snprintf(back->row_name, sizeof back->row_name, "scree-copy:back:%s", options->session);
+    (void)snprintf(back->owner, sizeof back->owner, "%016" PRIx64, clock_random());
     loop_on_signal(back->loop, SIGINT, on_back_signal, back);
     loop_on_signal(back->loop, SIGTERM, on_back_signal, back);
     run_back(back);

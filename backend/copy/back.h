@@ -11,8 +11,10 @@
  *   token       pages up to this one are in the target, and what could not be copied is counted. A page's token is written with the
  *               changes of the next page, or alone when there are none: only then the replies to its changes have been read
  *   refused     keys and libraries that could not be copied, since the copy began
- *   generation  of the tool: each start raises it, and each transaction watches it. So of two tools, or of a tool and what it sent before
- *               it was killed, only the newest can change anything
+ *   generation  of the tool: each start and each new connection raises it, and each transaction watches it. So of two tools, or of a tool
+ *               and what it sent before it was killed, only the newest can change anything
+ *   owner       a random number of the process that raised the generation. A tool that connects anew and finds another owner has been
+ *               replaced, and ends; else the older one would take the session back
  *   selection   a digest of which databases and keys are copied: with another one the copy cannot go on
  *
  * The row is in the target's dataset: if the target loses its last changes, by a crash, it has an older token, too, and the copy goes on
@@ -25,7 +27,7 @@
 #include "backend/copy/wire.h"
 #include "shared/slot.h"
 
-enum { BACK_ROW_NAME_MAX = 100, BACK_RETRY_MS = 60 * 1000 };
+enum { BACK_ROW_NAME_MAX = 100, BACK_OWNER_MAX = 17, BACK_RETRY_MS = 60 * 1000 };
 
 /* A key that is copied. */
 struct back_key {
@@ -62,6 +64,7 @@ struct back_row {
     uint64_t generation;
     uint64_t refused;
     char selection[SELECTION_NAME_LEN + 1];
+    char owner[BACK_OWNER_MAX];
 };
 
 struct back {
@@ -74,6 +77,7 @@ struct back {
     bool is_row_old;     /* the target's row is an older one */
     uint64_t row_ms;     /* when it was written */
     char row_name[BACK_ROW_NAME_MAX];
+    char owner[BACK_OWNER_MAX]; /* this process */
     struct copy_report report;
     struct back_changes {
         const struct back_key **keys; /* of each command in the transaction; NULL: of none */

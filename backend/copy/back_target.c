@@ -141,11 +141,17 @@ static bool session_lost(struct back *back)
                      "another scree-copy goes on with this session");
 }
 
+static void copy_row_text(char *to, size_t size, struct bytes text)
+{
+    (void)snprintf(to, size, "%.*s", (int)text.len, text.len ? text.data : "");
+}
+
 static bool read_back_row(struct back *back)
 {
     struct back_row *row = &back->row;
     struct bytes words[] = {BYTES("HMGET"),      bytes_of(back->row_name), BYTES("token"),
-                            BYTES("generation"), BYTES("refused"),         BYTES("selection")};
+                            BYTES("generation"), BYTES("refused"),         BYTES("selection"),
+                            BYTES("owner")};
     struct bytes frame;
     size_t at = 0;
     if (!wire_call(&back->target, words, COUNT_OF(words), &frame))
@@ -156,16 +162,15 @@ static bool read_back_row(struct back *back)
     back_take_token(back, token);
     (void)number_parse_uint64(value_text(frame, &at), &row->generation);
     (void)number_parse_uint64(value_text(frame, &at), &row->refused);
-    struct bytes selection = value_text(frame, &at);
-    (void)snprintf(row->selection, sizeof row->selection, "%.*s", (int)selection.len,
-                   selection.data);
+    copy_row_text(row->selection, sizeof row->selection, value_text(frame, &at));
+    copy_row_text(row->owner, sizeof row->owner, value_text(frame, &at));
     return true;
 }
 
 struct row_text {
     char generation[INT64_TEXT_MAX];
     char refused[INT64_TEXT_MAX];
-    struct bytes words[10];
+    struct bytes words[12];
 };
 
 /* The words HSET row …, as the row is now. */
@@ -182,7 +187,9 @@ static void write_row_words(const struct back *back, struct row_text *text)
         BYTES("refused"),
         {text->refused, number_format_int64(text->refused, (int64_t)refused)},
         BYTES("selection"),
-        bytes_of(back->selector.name)};
+        bytes_of(back->selector.name),
+        BYTES("owner"),
+        bytes_of(back->owner)};
     memcpy(text->words, words, sizeof words);
 }
 
@@ -207,22 +214,34 @@ static bool create_row(struct back *back)
 }
 
 /* Raises the generation: a tool that wrote with the one before cannot go on. */
-static bool take_over_row(struct back *back)
+static bool raise_generation(struct back *back, uint64_t *generation)
 {
-    struct bytes raise[] = {BYTES("HINCRBY"), bytes_of(back->row_name), BYTES("generation"),
-                            BYTES("1")};
+    struct bytes row = bytes_of(back->row_name);
+    struct bytes raise[] = {BYTES("HINCRBY"), row, BYTES("generation"), BYTES("1")};
+    struct bytes own[] = {BYTES("HSET"), row, BYTES("owner"), bytes_of(back->owner)};
     struct bytes frame;
     size_t at = 0;
+    if (!wire_call(&back->target, (struct bytes[]){BYTES("UNWATCH")}, 1, &frame) ||
+        !wire_call(&back->target, (struct bytes[]){BYTES("MULTI")}, 1, &frame) ||
+        !wire_call(&back->target, raise, COUNT_OF(raise), &frame) ||
+        !wire_call(&back->target, own, COUNT_OF(own), &frame) ||
+        !wire_call(&back->target, (struct bytes[]){BYTES("EXEC")}, 1, &frame))
+        return false;
+    (void)values_count(frame, &at);
+    *generation = (uint64_t)value_number(frame, &at);
+    return true;
+}
+
+static bool take_over_row(struct back *back)
+{
+    uint64_t generation;
     if (strcmp(back->row.selection, back->selector.name) != 0)
         return back_fail(
             back, EXIT_ARGUMENTS, back->options->to.address,
             "this session was begun with other --db, --match, --skip, --strip, --add or "
             "--functions: give the same, or begin another --session");
-    if (!wire_call(&back->target, (struct bytes[]){BYTES("UNWATCH")}, 1, &frame) ||
-        !wire_call(&back->target, raise, COUNT_OF(raise), &frame))
-        return false;
-    uint64_t generation = (uint64_t)value_number(frame, &at);
-    return read_back_row(back) && (back->row.generation == generation || session_lost(back));
+    return raise_generation(back, &generation) && read_back_row(back) &&
+           (back->row.generation == generation || session_lost(back));
 }
 
 static bool data_lost(struct back *back)
@@ -232,15 +251,25 @@ static bool data_lost(struct back *back)
                      "begins anew");
 }
 
+/* Has another tool raised the generation since this one was connected? If the target was set back, its generation is lower. */
+static bool was_taken_over(const struct back *back, uint64_t generation)
+{
+    return back->has_entered && back->row.generation > generation &&
+           strcmp(back->row.owner, back->owner) != 0;
+}
+
 bool back_enter(struct back *back)
 {
     struct bytes watch[] = {BYTES("WATCH"), bytes_of(back->row_name)};
+    uint64_t generation = back->row.generation;
     struct bytes frame;
     if (!check_kind(back) || !wire_call(&back->target, watch, COUNT_OF(watch), &frame) ||
         !read_back_row(back))
         return false;
     if (!back->row.exists && back->has_entered)
         return data_lost(back);
+    if (was_taken_over(back, generation))
+        return session_lost(back);
     return back->row.exists ? take_over_row(back) : create_row(back);
 }
 
@@ -352,6 +381,16 @@ static void take_results(struct back *back, struct bytes frame)
     }
 }
 
+/* EXEC has done nothing: the row was changed meanwhile. */
+static bool row_was_touched(struct back *back)
+{
+    struct bytes words[] = {BYTES("HGET"), bytes_of(back->row_name), BYTES("generation")};
+    struct bytes frame;
+    return wire_call(&back->target, words, COUNT_OF(words), &frame) &&
+           is_still_own_row(back, frame) &&
+           wire_refused(&back->target, BYTES("-TRYAGAIN the row was changed meanwhile\r\n"));
+}
+
 bool back_commit(struct back *back)
 {
     struct wire *wire = &back->target;
@@ -368,6 +407,8 @@ bool back_commit(struct back *back)
             return wire_refused(wire, queued);
     }
     struct bytes result = wire_next(wire);
+    if (bytes_is(result, "*-1\r\n"))
+        return row_was_touched(back);
     if (result.len < 2 || *result.data != '*' || result.data[1] == '-')
         return wire_refused(wire, result);
     take_results(back, result);

@@ -14,6 +14,7 @@ from support.cluster import Cluster, Oracle, binary, free_ports
 from support.copied import Source, address, check_equal_keys, copy, fill, first_commands, value_of
 from support.followers import Follower, Load, difference, kill_all_at_work, wait_equal
 from support.harness import Suite, check, check_equal, patience, wait_for
+from support.relay import Relay
 from support.resp import Closed, Connection
 
 suite = Suite(__doc__)
@@ -28,7 +29,7 @@ def cluster_with_log(**more):
 
 
 def url(oracle):
-    return 'redis://127.0.0.1:%d' % oracle.port
+    return 'redis://127.0.0.1:%d' % oracle.address[1]
 
 
 def back(cluster, oracle, *words, command='run', **more):
@@ -203,6 +204,43 @@ def _(run):
             wait_for(lambda: b'b' in content_of(sink), 'the next key')
             new.child.send_signal(signal.SIGTERM)
             check_equal(new.child.wait(patience()), 5)
+
+
+@suite.case('… also if the older one was disconnected while it slept: it does not take the session back')
+def _(run):
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second, Oracle() as sink, cluster_with_log() as cluster, \
+            cluster.connect() as client, Connection(sink.address) as target, Tool(first, cluster, sink) as old:
+        client.get('SET', 'a', 1)
+        wait_for(lambda: content_of(sink), 'the key')
+        old.child.send_signal(signal.SIGSTOP)
+        client.get('SET', 'a', 2)
+        with Tool(second, cluster, sink) as new:
+            wait_for(lambda: content_of(sink)[b'a'][2] == b'2', 'the change')
+            generation = target.get('HGET', ROW, 'generation')
+            target.get('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+            wait_for(lambda: target.get('HGET', ROW, 'generation') != generation, 'the newer one to be connected again')
+            old.child.send_signal(signal.SIGCONT)
+            check_equal(old.child.wait(patience()), 7)
+            client.get('SET', 'b', 1)
+            wait_for(lambda: b'b' in content_of(sink), 'the next key')
+            check(new.child.poll() is None, 'the newer one has ended')
+
+
+@suite.case('… also if the newer one begins while the older one is in a transaction')
+def _(run):
+    with tempfile.TemporaryDirectory() as first, Oracle() as sink, cluster_with_log() as cluster, cluster.connect() as client, \
+            Connection(sink.address) as target:
+        relay = Relay(sink.address, hold_after_bytes=100000)  # the commands of a transaction, when it is open
+        with contextlib.ExitStack() as stack:
+            stack.callback(relay.stop)
+            old = stack.enter_context(Tool(first, cluster, relay))
+            client.get('SET', 'a', os.urandom(200000))  # not compressed
+            wait_for(relay.count_held, 'the transaction')
+            check_whole(cluster, sink)
+            generation = target.get('HGET', ROW, 'generation')
+            relay.spoil('heal')
+            check_equal(old.child.wait(patience()), 7)
+            check_equal(target.get('HGET', ROW, 'generation'), generation)
 
 
 @suite.case('values that the target does not take are named and counted, and what it had under their names is deleted')
