@@ -381,14 +381,14 @@ static void take_results(struct back *back, struct bytes frame)
     }
 }
 
-/* EXEC has done nothing: the row was changed meanwhile. */
+/* EXEC has done nothing: the row has changed. */
 static bool row_was_touched(struct back *back)
 {
     struct bytes words[] = {BYTES("HGET"), bytes_of(back->row_name), BYTES("generation")};
     struct bytes frame;
     return wire_call(&back->target, words, COUNT_OF(words), &frame) &&
            is_still_own_row(back, frame) &&
-           wire_refused(&back->target, BYTES("-TRYAGAIN the row was changed meanwhile\r\n"));
+           wire_refused(&back->target, BYTES("-TRYAGAIN the row has changed\r\n"));
 }
 
 bool back_commit(struct back *back)

@@ -7,7 +7,7 @@
  *     EXISTS key; DBSIZE for a library          ◄──────────────────────────────────────┘
  *       an answer                               the target works, so the error is of the key
  *       an error                                the run ends
- *   TRYAGAIN, LOADING, RATELIMIT, …           they pass: whole keys and libraries are sent again for PASS_MS; then, and for others, the run ends
+ *   TRYAGAIN, LOADING, SHARDLOST, …           they pass: whole keys and libraries are sent again for PASS_MS; then, and for others, the run ends
  *   any other code                            of the target: the run ends, because the next keys would fail too
  *
  * Only codes count (shared/error_code.h): sentences are for people. Sending a whole key twice is harmless; a part of a long key is not
@@ -41,7 +41,7 @@ static bool is_of_key(struct bytes error)
 bool copy_error_passes(struct bytes error)
 {
     static const char *const codes[] = {"TRYAGAIN",   "LOADING", "CLUSTERDOWN", "MASTERDOWN",
-                                        "NOREPLICAS", "BUSY",    "RATELIMIT"};
+                                        "NOREPLICAS", "BUSY",    "RATELIMIT",   "SHARDLOST"};
     return has_one_code(error, codes, COUNT_OF(codes));
 }
 

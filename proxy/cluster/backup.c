@@ -4,10 +4,12 @@
 #include "proxy/cluster/backup_cancel.h"
 #include "proxy/cluster/backup_list.h"
 #include "proxy/cluster/backup_status.h"
+#include "proxy/core/error_replies.h"
 #include "proxy/core/request.h"
 #include "proxy/core/worker.h"
 #include "proxy/upstream/pool.h"
 #include "shared/check.h"
+#include "shared/error_code.h"
 #include "shared/log.h"
 #include "shared/resp.h"
 
@@ -177,9 +179,9 @@ static void write_refusal(const struct shard_reply *answer, struct bytes text,
                           char reason[BACKUP_REASON_MAX])
 {
     int len = (int)(text.len < 400 ? text.len : 400);
-    static const char named[] = "ERR shard '";
-    if (text.len >= sizeof named && memcmp(text.data, named, sizeof named - 1) == 0)
-        (void)snprintf(reason, BACKUP_REASON_MAX, "%.*s", len - 4, text.data + 4);
+    int code = (int)strlen(SHARD_LOST_CODE " ");
+    if (error_has_code(text, SHARD_LOST_CODE))
+        (void)snprintf(reason, BACKUP_REASON_MAX, "%.*s", len - code, text.data + code);
     else
         (void)snprintf(reason, BACKUP_REASON_MAX, "shard '%s': %.*s", answer->shard, len,
                        len ? text.data : "");

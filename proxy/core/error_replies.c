@@ -6,11 +6,11 @@ enum { OTHER = ERROR_CODES - 1 };
 
 /* "ERR" first: it is by far the most frequent. */
 static const char *const codes[ERROR_CODES] = {
-    "ERR",     "WRONGTYPE",  "TRYAGAIN",   "LOADING",   "MISCONF",   "OOM",
-    "BUSY",    "READONLY",   "NOPERM",     "NOAUTH",    "DENIED",    "WRONGPASS",
-    "NOPROTO", "EXECABORT",  "BUSYKEY",    "BUSYGROUP", "NOGROUP",   "NOSCRIPT",
-    "NOTBUSY", "UNKILLABLE", "UNBLOCKED",  "MOVED",     "CROSSSLOT", "CLUSTERDOWN",
-    "INPROG",  "MASTERDOWN", "NOREPLICAS", "RATELIMIT", "other",
+    "ERR",     "WRONGTYPE",  "TRYAGAIN",   "LOADING",   "MISCONF",       "OOM",
+    "BUSY",    "READONLY",   "NOPERM",     "NOAUTH",    "DENIED",        "WRONGPASS",
+    "NOPROTO", "EXECABORT",  "BUSYKEY",    "BUSYGROUP", "NOGROUP",       "NOSCRIPT",
+    "NOTBUSY", "UNKILLABLE", "UNBLOCKED",  "MOVED",     "CROSSSLOT",     "CLUSTERDOWN",
+    "INPROG",  "MASTERDOWN", "NOREPLICAS", "RATELIMIT", SHARD_LOST_CODE, "other",
 };
 
 static size_t error_code_index(struct bytes head)

@@ -11,7 +11,10 @@
 
 #include "shared/metric_labels.h"
 
-enum { ERROR_CODES = 29 };
+enum { ERROR_CODES = 30 };
+
+/* Of an error that is not the request's: its shard has not answered, and may have executed it. */
+#define SHARD_LOST_CODE "SHARDLOST"
 
 /* The words of a code's cell (metric_labels.h). A cell whose words are all 0 is not printed. A counter of 0 must be printed, so the
  * second word is always 1. */

@@ -407,7 +407,7 @@ void part_failed(struct part *part, const char *text)
         out_copy(&out, frame);
     out_clear(&out);
     if (!len)
-        len = (size_t)snprintf(frame, sizeof(frame), "-ERR shard failed\r\n");
+        len = (size_t)snprintf(frame, sizeof(frame), "-" SHARD_LOST_CODE " shard failed\r\n");
     count_failure(request);
     if (request->parts) {
         request->parts->reply[part->index].is_failure = true;

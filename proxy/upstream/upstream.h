@@ -22,9 +22,9 @@
  *
  * What clients see:  -TRYAGAIN shard 'b' (host:port): not reachable: REASON               it was not sent
  *                    -LOADING shard 'b' (host:port): not reachable: REASON                likewise, and the shard restarts
- *                    -ERR shard 'b' (host:port): not reachable: REASON                    its part for this shard was not sent
- *                    -ERR shard 'b' (host:port): connection lost before the reply: REASON  it is unknown whether
- *                    -ERR shard 'b' (host:port): no reply within N ms                      a write was applied
+ *                    -SHARDLOST shard 'b' (host:port): not reachable: REASON              its part for this shard was not sent
+ *                    -SHARDLOST shard 'b' (host:port): connection lost before the reply: REASON  it is unknown whether
+ *                    -SHARDLOST shard 'b' (host:port): no reply within N ms                      a write was applied
  */
 #pragma once
 

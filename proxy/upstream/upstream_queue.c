@@ -1,6 +1,7 @@
 /*
  * The queue of parts in flight: parts that fail, and reads that are sent a second time.
  */
+#include "proxy/core/error_replies.h"
 #include "proxy/core/proxy_metrics.h"
 #include "proxy/upstream/upstream_inner.h"
 
@@ -21,12 +22,12 @@ void upstream_push_own(struct upstream *upstream, enum part_kind kind)
 }
 
 /* The first word of the error: clients repeat requests that fail with TRYAGAIN or LOADING, so it must be certain that
- * nothing was done. Other shards may have executed other parts of the request. */
+ * nothing was done. Other shards may have executed other parts of the request. ERR would say that the request was wrong. */
 static const char *code_of(const struct upstream *upstream, const struct part *part,
                            const char *what)
 {
     if (part->request->parts || strcmp(what, NOT_REACHABLE) != 0)
-        return "ERR";
+        return SHARD_LOST_CODE;
     return upstream->node->outage.is_restarting ? "LOADING" : "TRYAGAIN";
 }
 

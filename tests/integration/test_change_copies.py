@@ -141,7 +141,7 @@ def _(run):
         copies.backends[0].kill9()
         copies.backends[1].start()
         copies.force(1)
-        reply = wait_for(lambda: [r for r in [client.get('SCREE', 'CHANGES', 'READ', token)] if not str(r).startswith(('TRYAGAIN', 'LOADING', 'ERR'))],
+        reply = wait_for(lambda: [r for r in [client.get('SCREE', 'CHANGES', 'READ', token)] if not str(r).startswith(('TRYAGAIN', 'LOADING', 'SHARDLOST', 'ERR'))],
                          'the forced copy to be found')[0]
         check(str(reply).startswith("CHANGESREWOUND shard 'a'"), '%r' % reply)
         check_equal([event[2:4] for event in read_all(client, token, 'LOST', 'copy')[0]], [[b'again', b''], [b'changed', b'kept']])

@@ -174,7 +174,7 @@ def _(run):
                                                               b'OK', b'k', b'2'])
             cluster.backends[1].stop()
             for words in (['DBSIZE'], ['KEYS', '*'], ['RANDOMKEY'], ['FLUSHALL']):
-                wait_for(lambda: "ERR shard 'b1p0'" in str(client.get(*words)), '%s to name the shard' % words[0])
+                wait_for(lambda: "SHARDLOST shard 'b1p0'" in str(client.get(*words)), '%s to name the shard' % words[0])
             for backend in cluster.backends[1:]:
                 backend.start()
             wait_for(lambda: isinstance(client.get('DBSIZE'), int), 'the shards')
