@@ -60,7 +60,7 @@ static bool end_back_page(struct back *back, const struct back_page *page)
         back_take_token(back, next);
     back->is_row_old |= is_new;
     back->is_at_end = is_empty && page->lag_ms == 0;
-    back->good_ms = back_now_ms();
+    back->failing_ms = 0;
     back->has_begun = true;
     show_back(back, page->lag_ms);
     if (back->target.is_broken) /* it may have been started again, with older data */
@@ -126,7 +126,9 @@ static void pause_back(struct back *back, uint64_t *pause_ms)
     if (!is_running(back))
         return;
     bool may_pass = back->has_begun || back->source.does_pass || back->target.does_pass;
-    if (back_now_ms() - back->good_ms > BACK_RETRY_MS || !may_pass) {
+    if (!back->failing_ms)
+        back->failing_ms = back_now_ms();
+    if (back_now_ms() - back->failing_ms > BACK_RETRY_MS || !may_pass) {
         give_up_back(back);
         return;
     }
@@ -137,7 +139,6 @@ static void pause_back(struct back *back, uint64_t *pause_ms)
 static void follow_scree(struct back *back)
 {
     uint64_t pause_ms = PAUSE_FIRST_MS;
-    back->good_ms = back_now_ms();
     while (is_running(back) && (back->options->follows || !back->is_at_end || back->is_row_old)) {
         *back->source.error = *back->target.error = '\0';
         if ((back->is_connected || connect_both(back)) && copy_page(back))

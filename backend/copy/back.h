@@ -91,7 +91,7 @@ struct back {
     uint64_t refused_first; /* row.refused before this run */
     uint64_t dbs_known;     /* the target has the databases below this one */
     bool is_at_end;         /* the last page was empty, and there was nothing more to read */
-    uint64_t good_ms;       /* when a page was copied last */
+    uint64_t failing_ms;    /* when the first error came since something was copied; 0: none has */
     bool is_stopped;        /* by a signal */
     enum copy_exit exit;
 };
@@ -153,5 +153,5 @@ bool back_commit(struct back *back);
 /* Calls the function for each database of the target that has keys and is one that the copy writes, until it returns false. */
 typedef bool back_db_fn(struct back *back, uint64_t db, void *owner);
 bool back_each_db(struct back *back, back_db_fn *on_db, void *owner);
-/* The same for each database of the source that is copied. */
+/* The same for each database of the source that is copied, also if it has no keys. */
 bool back_each_source_db(struct back *back, back_db_fn *on_db, void *owner);

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TARGET_MAJOR_MIN = 7, MODULE_TYPE = 7, REFUSAL_MAX = 400 };
+enum { TARGET_MAJOR_MIN = 7, MODULE_TYPE = 7, REFUSAL_MAX = 400, SOURCE_DBS_MAX = 16 };
 
 /* ---- the kind of server ---- */
 
@@ -79,47 +79,51 @@ static bool check_empty(struct back *back)
                      "Scree does not have are deleted");
 }
 
-typedef bool db_filter_fn(const struct back *back, uint64_t db);
-
-static bool is_written_db(const struct back *back, uint64_t db)
-{
-    return selector_writes_db(&back->selector, db);
-}
-
-static bool is_copied_db(const struct back *back, uint64_t db)
-{
-    return selection_db(back->options, db) >= 0;
-}
-
 /* INFO keyspace has a line for each database with keys: db0:keys=… */
-static bool each_db(struct back *back, struct wire *wire, db_filter_fn *is_meant, back_db_fn *on_db,
-                    void *owner)
+bool back_each_db(struct back *back, back_db_fn *on_db, void *owner)
 {
     struct bytes frame;
     size_t at = 0;
-    if (!wire_call(wire, (struct bytes[]){BYTES("INFO"), BYTES("keyspace")}, 2, &frame))
+    if (!wire_call(&back->target, (struct bytes[]){BYTES("INFO"), BYTES("keyspace")}, 2, &frame))
         return false;
-    struct bytes taken = wire_take(wire);
+    struct bytes taken = wire_take(&back->target);
     struct bytes text = value_text(taken, &at);
     const char *end = text.data + text.len;
     bool goes_on = true;
     for (const char *line = text.data;
          goes_on && (line = memmem(line, (size_t)(end - line), "\ndb", 3));) {
         uint64_t db = strtoull(line += 3, NULL, 10);
-        goes_on = !is_meant(back, db) || on_db(back, db, owner);
+        goes_on = !selector_writes_db(&back->selector, db) || on_db(back, db, owner);
     }
     free((char *)taken.data);
     return goes_on;
 }
 
-bool back_each_db(struct back *back, back_db_fn *on_db, void *owner)
+/* Has the source this database? */
+static bool ask_source_db(struct back *back, uint64_t db, bool *has)
 {
-    return each_db(back, &back->target, is_written_db, on_db, owner);
+    char number[INT64_TEXT_MAX];
+    struct bytes words[] = {BYTES("SELECT"), {number, number_format_int64(number, (int64_t)db)}};
+    wire_queue(&back->source, 0, words, COUNT_OF(words));
+    wire_queue(&back->source, 0, (struct bytes[]){BYTES("SELECT"), BYTES("0")}, 2);
+    if (!wire_await(&back->source))
+        return false;
+    struct bytes frame = wire_next(&back->source);
+    *has = bytes_is(frame, "+OK\r\n");
+    return *has || error_has_code(frame, "ERR") || wire_refused(&back->source, frame);
 }
 
+/* INFO keyspace of a proxy would leave out a database whose keys are all at a shard that does not answer. */
 bool back_each_source_db(struct back *back, back_db_fn *on_db, void *owner)
 {
-    return each_db(back, &back->source, is_copied_db, on_db, owner);
+    bool has = true;
+    for (uint64_t db = 0; has && db < SOURCE_DBS_MAX; db++) {
+        if (selection_db(back->options, db) < 0)
+            continue;
+        if (!ask_source_db(back, db, &has) || (has && !on_db(back, db, owner)))
+            return false;
+    }
+    return true;
 }
 
 /* ---- the row ---- */
@@ -413,6 +417,7 @@ bool back_commit(struct back *back)
         return wire_refused(wire, result);
     take_results(back, result);
     back->is_row_old = false;
+    back->failing_ms = 0;
     back->row_ms = clock_mono_us() / 1000;
     return true;
 }

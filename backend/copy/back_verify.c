@@ -16,6 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Instead of a value that is there, and is not read. */
+#define UNREAD_VALUE BYTES("unread")
+
 enum { LOOKS = 3, LOOK_MS = 1000, SUSPECTS_MAX = 10000 };
 
 struct comparing {
@@ -73,17 +76,37 @@ static void append_key(struct back_keys *keys, const struct back_key *key)
     keys->all[keys->count++] = *key;
 }
 
+/* Of keys that the source does not have, which values the target has: their lengths are not known, so all at once might be too much to read. */
+static bool look_for_copies(struct back *back, struct back_key *copies, size_t count)
+{
+    struct wire *wire = &back->target;
+    for (size_t i = 0; i < count; i++)
+        if (copies[i].size < 0)
+            wire_queue(wire, copies[i].from, (struct bytes[]){BYTES("PEXPIRETIME"), copies[i].key},
+                       2);
+    if (!wire_await(wire))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        struct bytes frame = copies[i].size < 0 ? wire_next(wire) : BYTES(":-2\r\n");
+        if (!frame.len || *frame.data == '-')
+            return wire_refused(wire, frame);
+        if (!bytes_is(frame, ":-2\r\n"))
+            copies[i].value = UNREAD_VALUE;
+    }
+    return true;
+}
+
 static bool read_both(struct back *back, struct comparing *comparing, struct back_key *keys,
                       size_t count)
 {
     comparing->copies.count = 0;
     for (size_t i = 0; i < count; i++) {
-        struct back_key there = {.from = keys[i].to, .key = keys[i].name};
-        keys[i].size = 0; /* also if it is missing: then DUMP says so */
+        struct back_key there = {.from = keys[i].to, .key = keys[i].name, .size = keys[i].size};
         append_key(&comparing->copies, &there);
     }
     return back_read_values(&back->source, keys, count) &&
-           back_read_values(&back->target, comparing->copies.all, count);
+           back_read_values(&back->target, comparing->copies.all, count) &&
+           look_for_copies(back, comparing->copies.all, count);
 }
 
 typedef void different_fn(struct back *back, struct comparing *comparing,

@@ -372,6 +372,25 @@ def _(run):
         check_equal((done.returncode, json.loads(done.stdout)['different']), (1, 1), done.stderr)
 
 
+@suite.case('verify does not read the values of keys that only the target has: they may be too long for it')
+def _(run):
+    with Oracle() as sink, cluster_with_log() as cluster, Connection(sink.address) as target:
+        target.get('MSET', 'more', 1, 'and more', 1)
+        done = back(cluster, sink, command='verify')
+        check_equal((done.returncode, done.stderr.count('only the target has it')), (1, 2), done.stderr)
+        check('cmdstat_dump' not in target.get('INFO', 'commandstats').decode(), 'values were read')
+
+
+@suite.case('verify does not pass over a database whose keys are at a shard that is down')
+def _(run):
+    with Oracle() as sink, cluster_with_log(proxy_options={'upstream': {'hold': '0'}}) as cluster, cluster.connect() as client:
+        client.get('SELECT', 3)
+        client.get('SET', cluster.key_on(1), 1)
+        cluster.backends[1].stop()
+        done = back(cluster, sink, command='verify')
+        check_equal((done.returncode, 'not reachable' in done.stderr), (3, True), done.stdout + done.stderr)
+
+
 @suite.case('verify beside a copy that follows finds nothing different, while keys change and expire')
 def _(run):
     with tempfile.TemporaryDirectory() as folder, Oracle() as sink, cluster_with_log() as cluster, cluster.connect() as client, Tool(folder, cluster, sink):
@@ -427,10 +446,12 @@ def _(run):
         first, later = first_commands('back-to-redis.md'), first_commands('back-to-redis.md', 2)
         source.connection = Connection(old.address)  # the fence has closed the one before
         check(source.connection.call('SET', 'k', 'v')[1].startswith(b'NOPERM'), 'the fence is gone')
+        with open(os.path.join(spool, 'back.password'), 'w', encoding='utf-8') as file:
+            file.write('PASSWORD\n')
         shell(first[:3])
         following = subprocess.Popen(words_of('exec ' + first[3].split('#')[0]), shell=True, stdout=subprocess.DEVNULL, env={**os.environ, 'TO_PASSWORD': 'PASSWORD'})
         wait_for(lambda: source.call('GET', 'new') == b'x', 'the copy to follow')
-        shell(first[1:2] + first[4:] + later)
+        shell(first[:1] + first[4:] + later)
         check_equal(following.wait(patience()), 7)
         keys = [key for _, key in client.call('KEYS', '*')[1] if not key.startswith(b'scree-copy:')]
         source.connection, there = client, source.connection
