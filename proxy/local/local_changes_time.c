@@ -8,8 +8,9 @@
  *   b ─────►a                 c has joined since T: its log is read from the first batch on. But if one names c too, the slots may have
  *           c──────►c         been those of an earlier c, with another log, so there is no token either.
  *
- * Times of batches put no effect before its cause (hybrid_clock.h), so the batches up to a time are one moment of all shards. That all slots
- * are counted, by two rounds with the same owners, says that no other shard has any, and none is on its way.
+ * Times of batches put no effect before its cause (hybrid_clock.h), so the batches up to a time are one moment of all shards. A transaction
+ * that is decided then, and that some shards apply later, comes in parts. That all slots are counted, by two rounds with the same owners,
+ * says that no other shard has any, and none is on its way.
  */
 #include "proxy/client/fan_out.h"
 #include "proxy/core/worker.h"

@@ -6,13 +6,14 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 import time
 
 from support.cluster import Cluster
 from support.copies import Voters
 from support.harness import Suite, check, check_equal, sized, wait_for
-from support.moves import wait_settled
-from support.resp import ReplyError
+from support.moves import random_slots, wait_settled
+from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
 ON = {'store': {'change-log': '1gb'}}
@@ -172,6 +173,58 @@ def _(run):
         check(text.startswith("CHANGESLOST the log of shard 'b2p0' begins after this time, and slots have left it since"), text)
         last = moment_now(cluster, 3)
         check_equal(keys_after(client, token_at(client, last)), set())
+
+
+class Writer(threading.Thread):
+    """Sets keys of its own, ten in a transaction over all shards, again after an error, until it is over."""
+
+    def __init__(self, cluster):
+        super().__init__(daemon=True)
+        self.cluster, self.is_over = cluster, False
+        self.sent = []  # for each transaction when it was sent first
+
+    def keys_of(self, number):
+        return [b'%d:%d' % (number, i) for i in range(10)]
+
+    def has_set(self, client):
+        replies = client.pipeline([['MULTI']] + [['SET', key, 1] for key in self.keys_of(len(self.sent) - 1)] + [['EXEC']])
+        return isinstance(value(replies[-1]), list)
+
+    def run(self):
+        with self.cluster.connect() as client:
+            while not self.is_over:
+                self.sent.append(time.time())
+                wait_for(lambda: self.has_set(client), 'a transaction', pause=0.01)
+
+
+@suite.case('no later change is missing behind the token, whatever moved or was killed before and after the time')
+def _(run):
+    rng = run.rng
+    with Cluster(backends=3, partitions=1, linked=True, proxies=1, backend_options=SMALL) as cluster, cluster.connect() as client:
+        writer, times = Writer(cluster), []
+        writer.start()
+        for step in range(sized(5, long=40)):
+            before = len(writer.sent)
+            wait_for(lambda before=before: len(writer.sent) > before + 20, 'transactions')
+            times.append(time.time())
+            cluster.write_shards(random_slots(rng, 3))
+            if step % 2:
+                victim = cluster.backends[rng.randrange(3)]
+                victim.kill9()
+                victim.start()
+            times.append(time.time())
+        wait_settled(cluster, range(3))
+        late = time.time() + 1
+        wait_for(lambda: writer.sent[-1] > late, 'transactions after all times')
+        writer.is_over = True
+        writer.join()
+        for at in times:
+            found = keys_after(client, token_at(client, int(at * 1000)))
+            wanted = [key for number, sent in enumerate(writer.sent) if sent > at + 0.5 for key in writer.keys_of(number)]
+            missing = [key for key in wanted if key not in found]
+            check(wanted and not missing, '%d of %d keys are missing: %r' % (len(missing), len(wanted), missing[:10]))
+        check(b'0:0' not in found, 'the last token has the first transaction')
+        run.note('%d transactions, %d times' % (len(writer.sent), len(times)))
 
 
 @suite.case('where slots came from before an upgrade is not known, so only later times have a token')
