@@ -13,7 +13,7 @@ enum { HOLD_TRIES = 1000 };
 struct cut {
     struct storage *storage;
     struct wal_cursor *hold; /* keeps the WAL from being trimmed; NULL after cut_end */
-    struct wal_copy *log;    /* since cut_end */
+    struct wal_copy *log;    /* from cut_end to cut_write */
     uint64_t committed;
 };
 
@@ -48,9 +48,12 @@ int cut_end(struct cut *cut, char *error, size_t size)
     return cut->log ? OK : ERR_STORE;
 }
 
-int cut_write(const struct cut *cut, const char *path, char *error, size_t size)
+int cut_write(struct cut *cut, const char *path, char *error, size_t size)
 {
-    return wal_copy_write(cut->log, path, cut->committed, error, size);
+    int err = wal_copy_write(cut->log, path, cut->committed, error, size);
+    wal_copy_free(cut->log);
+    cut->log = NULL;
+    return err;
 }
 
 void cut_free(struct cut *cut)

@@ -21,7 +21,8 @@ struct cut *cut_begin(struct storage *storage, const char *path, char *error, si
 /* The copy has every batch that is committed now. Batches behind it may be copied too; with several copies of the data they are dropped when
  * the copy is opened. OK, or ERR_STORE and a reason. */
 int cut_end(struct cut *cut, char *error, size_t size);
-/* Completes the copy at `path`; to be called once, after cut_end. Errors likewise. */
-int cut_write(const struct cut *cut, const char *path, char *error, size_t size);
+/* Completes the copy at `path`, and closes the WAL's files, so that trimmed ones take no space any more; to be called once, after cut_end. Errors
+ * likewise. */
+int cut_write(struct cut *cut, const char *path, char *error, size_t size);
 /* On any thread, before storage_close. NULL is allowed. */
 void cut_free(struct cut *cut);

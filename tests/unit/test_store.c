@@ -18,6 +18,7 @@
 #include "tests/unit/store_cases.h"
 #include "tests/unit/suite.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -1024,6 +1025,34 @@ START_TEST(a_checkpoint_has_what_is_in_no_table)
 }
 END_TEST
 
+static unsigned open_files(void)
+{
+    unsigned count = 0;
+    DIR *files = opendir("/proc/self/fd");
+    ck_assert_ptr_nonnull(files);
+    while (readdir(files))
+        count++;
+    closedir(files);
+    return count;
+}
+
+START_TEST(a_cut_that_is_written_keeps_no_space_of_the_trimmed_log)
+{
+    char path[sizeof store_path];
+    put(CF_DATA, "key", "1");
+    commit_synced();
+    snprintf(path, sizeof path, "%s/db.copy", dir);
+    unsigned before = open_files();
+    struct cut *cut = cut_begin(storage, path, error, sizeof error);
+    ck_assert_msg(cut, "%s", error);
+    ck_assert_int_eq(cut_end(cut, error, sizeof error), OK);
+    ck_assert_uint_gt(open_files(), before);
+    ck_assert_int_eq(cut_write(cut, path, error, sizeof error), OK);
+    ck_assert_uint_eq(open_files(), before);
+    cut_free(cut);
+}
+END_TEST
+
 START_TEST(a_cut_ends_with_the_last_batch_before_its_end)
 {
     char path[sizeof store_path];
@@ -1674,6 +1703,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is);
     tcase_add_test(tests, flushes_and_compactions_that_fail_leave_the_log_alone);
     tcase_add_test(tests, a_checkpoint_has_what_is_in_no_table);
+    tcase_add_test(tests, a_cut_that_is_written_keeps_no_space_of_the_trimmed_log);
     tcase_add_test(tests, a_cut_ends_with_the_last_batch_before_its_end);
     tcase_add_test(tests, a_cut_that_is_given_up_holds_back_the_log_no_more);
     tcase_add_test(tests, recovery_of_a_sound_store_does_nothing);
