@@ -224,15 +224,10 @@ void cmd_scree_slots(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* SCREE BOUNCES [WAITING]: requests that bounce will be followed (bounce.h), also those that must wait (line.h). */
+/* SCREE BOUNCES: requests that bounce will be followed (bounce.h). */
 void cmd_scree_bounces(struct call *call)
 {
-    if (call->argc > 2 && (call->argc > 3 || !bytes_is(call->argv[2], "waiting"))) {
-        call_error(call, ERR_SYNTAX);
-        return;
-    }
     call->session->login.follows_bounces = true;
-    call->session->login.shares_line |= call->argc > 2;
     reply_ok(&call->reply);
 }
 

@@ -2,7 +2,6 @@
 
 #include "backend/context/partition.h"
 #include "backend/dispatch/gates.h"
-#include "backend/dispatch/line.h"
 #include "backend/peer/peer_set.h"
 #include "backend/session/bounced_slots.h"
 #include "backend/session/pause.h"
@@ -121,12 +120,6 @@ void bounce_init(struct partition *partition)
 {
     partition->shards.plain_refusal = partition->shards.slot_refusal;
     partition->shards.slot_refusal = refusal_or_bounce;
-    partition->clients.line = line_new(partition);
-}
-
-void bounce_free(struct partition *partition)
-{
-    line_free(partition->clients.line);
 }
 
 /* ---- replying ---- */
@@ -187,15 +180,12 @@ static uint32_t write_requests(const struct call *call, struct out *out)
     return count;
 }
 
-static void write_bounce(struct call *call, const struct slot_owner_found *owner, uint16_t slot,
-                         enum bounce_why why)
+static void write_bounce(struct call *call, const struct slot_owner_found *owner)
 {
     const struct session *session = call->session;
     struct out requests;
     out_init(&requests);
-    out_truncate(call->reply.out, call->begun - session->request.owned_bytes);
-    struct bounce bounce = {.slot = slot,
-                            .why = (uint8_t)why,
+    struct bounce bounce = {.slot = session->request.misled_slot,
                             .first = owner->first,
                             .last = owner->last,
                             .db = session->scope.db,
@@ -205,6 +195,7 @@ static void write_bounce(struct call *call, const struct slot_owner_found *owner
                             .space = session_namespace(session),
                             .count = write_requests(call, &requests)};
     bounce_write(call->reply.out, &bounce, &requests);
+    metric_add(call->partition->metrics.process, METRIC_BACKEND_BOUNCES, 1);
 }
 
 static void end_transaction(struct call *call)
@@ -246,59 +237,13 @@ bool bounce_reply(struct call *call)
     }
     if (!call->partition->shards.find_owner(call->partition, session->request.misled_slot, &owner))
         return refuse_without_owner(call);
-    write_bounce(call, &owner, session->request.misled_slot, BOUNCE_OWNER);
-    metric_add(call->partition->metrics.process, METRIC_BACKEND_BOUNCES, 1);
+    write_bounce(call, &owner);
     bounced_slots_add(&session->pending.bounced, session->request.misled_slot);
     (void)named_keys_find(call, add_bounced, NULL);
     if (is_exec)
         end_transaction(call);
     else if (bytes_is(call->argv[0], "watch"))
         session->watcher.dirty = true;
-    return true;
-}
-
-/* ---- a request that leaves its line, and those behind it ---- */
-
-static bool is_for_data(const struct command *command)
-{
-    unsigned flags = CMD_WRITE | CMD_READONLY | CMD_SCRIPT | CMD_MAY_REPLICATE;
-    return command->traits & TRAIT_RUNS_QUEUE ||
-           (command->flags & flags && !(command->flags & CMD_INTERNAL));
-}
-
-/* Why the request must leave; BOUNCE_OWNER: it need not. */
-static enum bounce_why why_it_leaves(const struct call *call)
-{
-    const struct session *session = call->session;
-    if (session->pending.line.leaves)
-        return BOUNCE_WAITS;
-    bool is_behind = session->pending.line.is_left && !session->pending.across &&
-                     !session->transaction.is_aborted && is_for_data(call->command);
-    return is_behind ? BOUNCE_BEHIND : BOUNCE_OWNER;
-}
-
-static void bounce_to_self(struct call *call, enum bounce_why why, uint16_t slot)
-{
-    const char *own = peer_set_shard(call->partition->shards.peers);
-    const struct slot_owner_found self = {.shard = own, .first = slot, .last = slot, .epoch = 1};
-    write_bounce(call, &self, slot, why);
-    metric_add(call->partition->metrics.process, METRIC_BACKEND_LEFT_LINE, 1);
-    if (call->command->traits & TRAIT_RUNS_QUEUE)
-        end_transaction(call);
-}
-
-bool bounce_line(struct call *call)
-{
-    struct session_line *line = &call->session->pending.line;
-    unsigned from = 0;
-    uint16_t slot;
-    uint16_t last;
-    enum bounce_why why = why_it_leaves(call);
-    if (why == BOUNCE_OWNER || !bounce_follows(call) ||
-        !slot_set_next_run(call->partition->shards.here, &from, &slot, &last))
-        return false;
-    line->is_left = true;
-    bounce_to_self(call, why, slot);
     return true;
 }
 

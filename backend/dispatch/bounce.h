@@ -26,14 +26,11 @@
 
 /* Sets partition->shards.slot_refusal; slot_owners_new() was called before. */
 void bounce_init(struct partition *partition);
-void bounce_free(struct partition *partition);
 /* Did the sender of the request say that it follows bounces (SCREE BOUNCES)? */
 bool bounce_follows(const struct call *call);
 /* Must the request bounce before it runs? With SCREE ACROSS, if none of its named keys is here, or one of them has bounced; a script or
  * EXEC, if one of its named keys is not here. True: the request is marked (session->request.is_misled), and bounce_reply must follow. */
 bool bounce_gate(struct call *call);
-/* Does the request leave its line, or is it behind one that has (line.h)? Then it was bounced, and must not run. */
-bool bounce_line(struct call *call);
 /* Replies to a marked request, of which everything was rolled back. False: it must wait. */
 bool bounce_reply(struct call *call);
 /* Several times a second: ends the wait of requests whose slot's owner is not found. */

@@ -77,7 +77,6 @@ struct session *connection_new(struct partition *partition, struct stream *strea
     list_init(&session->monitor);
     list_init(&session->replies.overdue);
     list_init(&session->pending.next_turn.link);
-    list_init(&session->pending.line.link);
     session->pending.next_turn.run = begin_next_turn;
     connection_reset(session);
     list_push(&partition->clients.all, &session->link);
@@ -114,7 +113,6 @@ static void connection_free(struct session *session)
     coordinator_forget(partition->shards.coordinator, session);
     list_remove(&session->replies.overdue);
     list_remove(&session->pending.next_turn.link);
-    list_remove(&session->pending.line.link);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->replies.waiting[i]);
         out_clear(&session->replies.held[i]);
@@ -193,7 +191,6 @@ void connection_reset(struct session *session)
     session->replies.mode = REPLY_MODE_ON;
     session->login.is_authenticated = !config_snapshot_needs_password(session->partition->snapshot);
     session->login.is_internal = session->login.follows_bounces = false;
-    session->login.shares_line = false;
     session->login.hears_stop = session->login.was_told = false;
     session->about.is_readonly = session->about.no_evict = session->about.no_touch = false;
     session_set_text(&session->about.name, (struct bytes){"", 0});
@@ -287,7 +284,7 @@ static void suspend(struct session *session, const char *behind, size_t len)
     if (session->request.is_across && session->request.command->traits & TRAIT_RUNS_QUEUE)
         stream_hold(session->stream); /* the proxy needs no reply to MULTI before that to EXEC */
     metric_add(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
-    suspend_wait(session, behind, len);
+    suspend_prefetch(session, behind, len);
 }
 
 /* The rows were fetched: runs the request again. */
@@ -295,7 +292,6 @@ static void on_fetched(struct retry *retry)
 {
     struct session *session = container_of(retry, struct session, pending.retry);
     CHECK(session->magic == SESSION_MAGIC);
-    list_remove(&session->pending.line.link);
     if (session->is_throttled) /* else the wait has ended before suspend() */
         metric_sub(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
     if (retry->has_failed) /* the store has logged the reason */
@@ -356,7 +352,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     }
     session->request.number += session->scan.argc > 0;
     session->pending.suspend_tries = session->pending.retry.ranges = 0;
-    session->pending.was_slow = session->pending.line.leaves = false;
+    session->pending.was_slow = false;
     session->pending.retry.has_range = false;
     session->pending.retry.since_ms = session->pending.retry.key_proof = 0;
     session->pending.retry.is_charged = false;

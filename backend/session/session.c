@@ -26,18 +26,17 @@ const struct slot_set *session_slots(const struct session *session)
     return shards->is_gated ? shards->here : session->scope.slots;
 }
 
-void session_write_owned(struct session *session, const struct slot_set *served, struct out *out)
+void session_write_owned(const struct session *session, const struct slot_set *served,
+                         struct out *out)
 {
     const struct partition_shards *shards = &session->partition->shards;
     if (!session->request.shows_owned)
         return;
-    size_t before = out->bytes;
     if (!shards->is_gated)
         out_printf(out, "*2\r\n:-1\r\n");
     else
         out_printf(out, "*2\r\n:%" PRIu64 "\r\n",
                    served == shards->here ? shards->here_sum : slot_set_sum(served));
-    session->request.owned_bytes = (uint8_t)(out->bytes - before);
 }
 
 void session_set_slots(struct session *session, struct slot_set *slots)
@@ -45,7 +44,6 @@ void session_set_slots(struct session *session, struct slot_set *slots)
     slot_set_unref(session->scope.slots);
     session->scope.slots = slots;
     bounced_slots_clear(&session->pending.bounced);
-    session->pending.line.is_left = false;
 }
 
 void session_set_text(char **text, struct bytes value)

@@ -35,7 +35,6 @@ struct bounced {
     struct part *part; /* linked */
     struct block *block;
     struct bounce bounce; /* texts in `block` */
-    struct node *node;    /* of the shard that has bounced it; with a reference */
     uint64_t version;     /* the map must have these routes */
     enum sent_on sent_on;
     unsigned lane;
@@ -79,7 +78,6 @@ static void bounced_free(struct proxy_worker *worker, struct bounced *entry)
     worker->memory.copied -= entry->bytes;
     list_remove(&entry->link);
     block_unref(entry->block);
-    node_unref(entry->node);
     free(entry);
 }
 
@@ -184,18 +182,6 @@ static struct upstream *own_connection(struct client *client, const struct bounc
     return NULL;
 }
 
-/* A connection on which the request may wait. */
-static struct upstream *patient_connection(const struct client *client, const struct bounced *entry,
-                                           const struct target *target)
-{
-    const struct request *request = entry->part->request;
-    struct upstream *upstream =
-        pool_patient(client->worker->pool, target->shard, client, request->resp);
-    if (upstream->use.is_single_use && entry->lane == LANE_SCRIPT)
-        upstream->use.patience_ms = worker_config(client->worker)->upstream_timeout_ms;
-    return upstream;
-}
-
 /* The connection on which the request is sent again. NULL: another one is in use. */
 static struct upstream *choose_upstream(struct client *client, const struct bounced *entry,
                                         const struct target *target)
@@ -203,15 +189,10 @@ static struct upstream *choose_upstream(struct client *client, const struct boun
     struct pool *pool = client->worker->pool;
     const struct request *request = entry->part->request;
     struct upstream *own = own_connection(client, entry, target->shard);
-    bool waits = entry->bounce.why == BOUNCE_WAITS;
-    bool is_alone = entry->sent_on == SENT_ALONE || target->is_on_several || waits;
+    bool is_alone = entry->sent_on == SENT_ALONE || target->is_on_several;
     bool is_busy = client->bounced.in_flight > 0;
-    if (is_alone && !own && is_busy)
-        return NULL;
-    if (waits && !own)
-        return patient_connection(client, entry, target);
     if (is_alone && !own)
-        return pool_across_at_once(pool, target->shard, client, request->resp);
+        return is_busy ? NULL : pool_across_at_once(pool, target->shard, client, request->resp);
     struct upstream *upstream =
         own ? own : pool_pick(pool, target->shard, entry->lane, request->resp);
     return is_busy && (is_alone || client->bounced.upstream != upstream) ? NULL : upstream;
@@ -312,8 +293,6 @@ static bool send_again(struct client *client, struct bounced *entry)
     struct keyspace *keyspace =
         keyspaces_get(&worker->keyspaces, entry->bounce.space, entry->bounce.db);
     struct target target = find_bounce_target(worker, keyspace, &entry->bounce);
-    if (!target.has_keys && entry->bounce.why != BOUNCE_OWNER && !entry->node->is_removed)
-        target.shard = entry->node->index;
     bool watches = is_watch(entry->part);
     bool adds_across = target.is_on_several && !target.is_across;
     struct upstream *upstream = NULL;
@@ -421,14 +400,12 @@ static void keep_bounced(struct client *client, struct upstream *upstream, struc
     CHECK(entry);
     *entry = (struct bounced){.part = part,
                               .block = block_ref(block),
-                              .node = node_ref(upstream->node),
                               .bounce = *bounce,
                               .sent_on = how_sent(client, upstream),
                               .lane = upstream->lane,
                               .bytes = sizeof *entry + bounce->requests.len};
     worker->memory.copied += entry->bytes;
-    if (bounce->why == BOUNCE_OWNER)
-        learn(worker, upstream->node, bounce, &entry->version);
+    learn(worker, upstream->node, bounce, &entry->version);
     if (is_watch(part))
         leave_watching(client, upstream, entry);
     if (entry->sent_on == SENT_WAIT)
@@ -450,14 +427,6 @@ static bool is_expected(const struct proxy_worker *worker, const struct part *pa
            (target.only_prepares || part->request->is_exec);
 }
 
-/* A request that bounces because it must wait, or is behind such a one, has come to the right shard: it may do so however often. It is put
- * before those that have bounced once (enlist_bounced). */
-static void count_hop(struct part *part, const struct bounce *bounce)
-{
-    if (bounce->why == BOUNCE_OWNER || part->hops < 2)
-        part->hops++;
-}
-
 void bounced_take(struct upstream *upstream, struct part *part, struct block *block,
                   const struct bounce *bounce)
 {
@@ -466,18 +435,15 @@ void bounced_take(struct upstream *upstream, struct part *part, struct block *bl
     struct client *client = request->client;
     const struct upstream_use *use = &upstream->use;
     bool is_exec = request->is_exec;
-    bool is_hop = bounce->why == BOUNCE_OWNER;
-    metric_add(worker->metrics.process, METRIC_PROXY_BOUNCES, is_hop);
-    metric_add(worker->metrics.process, METRIC_PROXY_BOUNCED, is_hop && part->hops == 0);
+    metric_add(worker->metrics.process, METRIC_PROXY_BOUNCES, 1);
+    metric_add(worker->metrics.process, METRIC_PROXY_BOUNCED, part->hops == 0);
     if (client && part->kind == PART_FOLLOWED)
         client->bounced.in_flight--;
     part->upstream = NULL;
-    count_hop(part, bounce);
+    part->hops++;
     if (!client || worker->thread.is_stopping ||
         !is_expected(worker, part, bounce, upstream->waits != NULL))
-        refuse_bounced(part, bounce->why == BOUNCE_OWNER
-                                 ? "TRYAGAIN the slot belongs to another shard now"
-                                 : "TRYAGAIN the request had to wait for another one");
+        refuse_bounced(part, "TRYAGAIN the slot belongs to another shard now");
     else if (part->hops > BOUNCE_HOPS_MAX)
         fail_after_hops(part, upstream->node, bounce);
     else

@@ -77,13 +77,6 @@ void upstream_free(struct upstream *upstream)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Do clients share it, so that no request may wait on it? */
-static bool is_line(const struct upstream *upstream)
-{
-    return !upstream->use.is_private && !upstream->use.subscriber && !upstream->waits &&
-           upstream->lane != LANE_CONTROL && upstream->lane != LANE_WAITING;
-}
-
 /* The first commands of a connection, sent before all requests. */
 static void write_greeting(struct upstream *upstream)
 {
@@ -100,11 +93,6 @@ static void write_greeting(struct upstream *upstream)
         upstream->greetings = (uint8_t)(upstream->greeting.auths_left + 1);
         upstream_write_words(out, (const char *const[]){"SCREE", "BOUNCES"}, 2);
         upstream_push_own(upstream, PART_PROBE);
-        if (is_line(
-                upstream)) { /* a shard of an older version refuses it, and lets requests wait */
-            upstream_write_words(out, (const char *const[]){"SCREE", "BOUNCES", "WAITING"}, 3);
-            upstream_push_own(upstream, PART_PROBE);
-        }
         if (!upstream->use.subscriber) { /* this one gets messages until the shard closes it */
             upstream_write_words(out, (const char *const[]){"SCREE", "STOPS"}, 2);
             upstream_push_own(upstream, PART_PROBE);
@@ -474,8 +462,7 @@ static void time_out_parts(struct upstream *upstream, uint32_t now_ms, uint64_t 
 static uint64_t timeout_of(const struct upstream *upstream)
 {
     uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
-    if (upstream->lane == LANE_SCRIPT || upstream->lane == LANE_WAITING ||
-        upstream->life.is_replaced)
+    if (upstream->lane == LANE_SCRIPT || upstream->life.is_replaced)
         /* until a script counts as slow, the shard sends neither BUSY nor a reply */
         timeout_ms *= SCRIPT_FACTOR;
     if (!upstream->use.is_single_use || upstream->state != UPSTREAM_UP)

@@ -200,8 +200,7 @@ static bool take_bounce(struct upstream *upstream, struct part *part, struct blo
         !upstream->life.has_authenticated || !block || !bounce_read(frame, &bounce))
         return false;
     upstream_pop(upstream, part);
-    if (bounce.why != BOUNCE_BEHIND) /* else SCREE SLOTS was sent since */
-        upstream_note_bounce(upstream);
+    upstream_note_bounce(upstream);
     upstream->worker->client_events->bounced(upstream, part, block, &bounce);
     if (upstream->use.is_single_use)
         upstream_release(upstream, true);

@@ -274,8 +274,6 @@ static void seat_start(struct sim_backend *backend, unsigned index)
         return;
     seat->partition->shards.steps.portion_bytes = PORTION_MIN + (uint32_t)sim_random(PORTION_MORE);
     seat->partition->shards.steps.apply_effects = 1 + (uint32_t)(backend - cluster->backends);
-    seat->partition->shards.steps.line_ms = (uint32_t)(backend - cluster->backends);
-    seat->partition->shards.steps.line_across_ms = 3 * (uint32_t)(backend - cluster->backends);
 }
 
 void sim_backend_start(struct sim_backend *backend)
