@@ -6,6 +6,7 @@
 //
 // GET /fault?kind=busy&share=0.5   a random half of the requests gets 503 SlowDown
 //            kind=torn             of a random half of the uploads the connection breaks in the middle of the body
+//            kind=kept             who asks may not delete (403), except with the user agent "other keys"
 //            path=.sst             only of requests with this in their path
 //            kind=none             no faults; each answer is how many there were since the last one
 const fs = require('fs');
@@ -40,8 +41,13 @@ function setFault(request, response) {
   faults = 0;
 }
 
+function isRefused(request) {
+  const deletes = request.method === 'DELETE' || (request.method === 'POST' && request.url.includes('?delete'));
+  return deletes && request.headers['user-agent'] !== 'other keys';
+}
+
 function isBroken(request) {
-  const isMeant = fault.kind === 'busy' || (fault.kind === 'torn' && request.method === 'PUT');
+  const isMeant = fault.kind === 'busy' || (fault.kind === 'kept' && isRefused(request)) || (fault.kind === 'torn' && request.method === 'PUT');
   return isMeant && request.url.includes(fault.path) && Math.random() < fault.share;
 }
 
@@ -54,8 +60,9 @@ function breakIt(request, response) {
     return;
   }
   request.resume();
-  response.writeHead(503, { 'Content-Type': 'application/xml' });
-  response.end('<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>');
+  const [status, code, message] = fault.kind === 'kept' ? [403, 'AccessDenied', 'Access Denied'] : [503, 'SlowDown', 'Reduce your request rate.'];
+  response.writeHead(status, { 'Content-Type': 'application/xml' });
+  response.end(`<?xml version="1.0"?><Error><Code>${code}</Code><Message>${message}</Message></Error>`);
 }
 
 s3.configureBuckets().then(() => {
