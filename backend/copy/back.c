@@ -60,7 +60,7 @@ static bool end_back_page(struct back *back, const struct back_page *page)
         back_take_token(back, next);
     back->is_row_old |= is_new;
     back->is_at_end = is_empty && page->lag_ms == 0;
-    back->failing_ms = 0;
+    back->failing_ms = back->reached = 0;
     back->has_begun = true;
     show_back(back, page->lag_ms);
     if (back->target.is_broken) /* it may have been started again, with older data */

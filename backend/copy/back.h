@@ -92,6 +92,7 @@ struct back {
     uint64_t dbs_known;     /* the target has the databases below this one */
     bool is_at_end;         /* the last page was empty, and there was nothing more to read */
     uint64_t failing_ms;    /* when the first error came since something was copied; 0: none has */
+    size_t reached;         /* keys of the page that were copied at best, in all its attempts */
     bool is_stopped;        /* by a signal */
     enum copy_exit exit;
 };

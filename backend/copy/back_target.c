@@ -417,7 +417,6 @@ bool back_commit(struct back *back)
         return wire_refused(wire, result);
     take_results(back, result);
     back->is_row_old = false;
-    back->failing_ms = 0;
     back->row_ms = clock_mono_us() / 1000;
     return true;
 }

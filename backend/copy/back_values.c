@@ -184,6 +184,16 @@ static bool target_has_db(struct back *back, uint64_t db)
 }
 
 /* The last key has the highest database: they are sorted, or all of one. */
+/* So many keys of the page were copied. If no attempt came so far, errors before no longer count: else a page whose second group
+ * always fails would be tried for ever, because its first one succeeds each time. */
+static void note_page_reached(struct back *back, size_t count)
+{
+    if (count <= back->reached)
+        return;
+    back->reached = count;
+    back->failing_ms = 0;
+}
+
 bool back_copy_keys(struct back *back, struct back_keys *keys)
 {
     size_t end;
@@ -196,6 +206,7 @@ bool back_copy_keys(struct back *back, struct back_keys *keys)
         if (!copy_group(back, &keys->all[first], end - first))
             return false;
         back->report.keys += end - first;
+        note_page_reached(back, end);
     }
     return true;
 }

@@ -274,7 +274,7 @@ static bool is_unsent(struct bytes text)
 static bool is_fault(struct bytes text)
 {
     static const char *const starts[] = {"MISCONF ", "EXECABORT ", "ERR shard '",
-                                         "SHARDLOST shard '", "ERR the store could not"};
+                                         "SHARDLOST shard '"};
     for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
         if (starts_with(text, starts[i]))
             return true;
