@@ -209,12 +209,17 @@ def _(run):
             call = ['EVAL', script, 1, 'q:id', *words]
             client.get('FLUSHALL')
             client.pipeline([call] * 10)
-            before = attempts(cluster)
-            for _ in range(20):
-                client.get(*call)
-            waits = attempts(cluster) - before
-            # each for LOCK and for PREPARE, and on a busy machine some once more; without this 55 to 80
-            check(20 <= waits <= 50, '%s: %d waits in 20 runs' % (name, waits))
+            seen = []
+
+            def are_few(call=call, seen=seen):
+                before = attempts(cluster)
+                for _ in range(20):
+                    client.get(*call)
+                seen.append(attempts(cluster) - before)
+                return 20 <= seen[-1] <= 50
+            # each for LOCK and for PREPARE, and on a busy machine some once more; without this always 55 to 80
+            wait_for(are_few, '%s: 20 to 50 waits in 20 runs' % name)
+            run.note('%s: %r waits' % (name, seen))
 
 
 def name_with_far(cluster):
