@@ -343,6 +343,22 @@ def _(_):
         check_equal(good(store.push('archive', place.archive, '--forget-days', '1')), '', 'once a day, when all files are compared')
 
 
+@suite.case('the archive: when rclone only says that it has copied, nothing goes on the disk, and PUSHED keeps its time')
+def _(_):
+    with Store() as store, Place() as place:
+        names, words = write_closed(place, 'a/1', [9, 8, 7, 0]), 'the store does not list it with its length'
+        refused(store.push('archive', place.archive, '--forget-days', '7', RCLONE_DRY_RUN='true'), words)
+        check_equal((files_here(place), pushed(place.archive)), (names, 1))
+        good(store.push('archive', place.archive))
+        before = pushed(place.archive)
+        write_closed(place, 'b/2', [0])
+        refused(store.push('archive', place.archive, RCLONE_DRY_RUN='true'), words)
+        check_equal(pushed(place.archive), before)
+        with open(os.path.join(place.archive, names[0]), 'a') as file:
+            file.write('longer')
+        refused(store.push('archive', place.archive, RCLONE_IGNORE_EXISTING='true'), '%s: %s' % (names[0], words))
+
+
 @suite.case('--every goes on after a push that failed')
 def _(_):
     with Store() as store, Place() as place:
