@@ -300,7 +300,8 @@ bool slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
     overlay_observe_begin(partition->overlay);
     for (unsigned page = first / SLOT_PAGE_SLOTS; page <= last / SLOT_PAGE_SLOTS; page++)
         put_page(table, page);
-    if (has_owners)
+    /* records without the row are those of an older program */
+    if (has_owners || table->history.is_new)
         slot_history_put(&table->history, partition, table->written.sum);
     internal_call_end(partition, &call);
     commit_sync_next(partition->commit);

@@ -114,11 +114,6 @@ static void check_rows(void)
     arena_fini(&arena);
 }
 
-static void begin_log(void)
-{
-    world.partition->batch.log_id = 7;
-}
-
 static bool is_owned(uint16_t slot)
 {
     uint8_t state = slot_table_state(table(), slot);
@@ -156,7 +151,6 @@ static void check_all(void)
 static void crash(void)
 {
     sim_partition_crash(&world);
-    begin_log();
     may_jump = true;
     check_all();
     for (uint64_t epoch = 1; epoch <= newest; epoch++)
@@ -187,7 +181,6 @@ static void run_world(uint64_t seed)
     sim_partition_init(&world, seed);
     world.config.durability = (enum durability)sim_random(3);
     sim_partition_start(&world, false);
-    begin_log();
     for (int round = 0; round < ROUNDS; round++)
         run_round();
     sim_run_for(1000 * 1000);
