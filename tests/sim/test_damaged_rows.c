@@ -272,7 +272,7 @@ static void on_frame(void *owner, struct bytes frame)
         abort();
     }
     CHECK(is_damaged || is_echo || frame.data[0] != '-');
-    errors += frame.len > 14 && memcmp(frame.data + 1, "ERR the store", 13) == 0;
+    errors += frame.len > 18 && memcmp(frame.data + 1, "MISCONF the store", 17) == 0;
     is_echo_next = !is_echo;
     arrived++;
 }
