@@ -183,7 +183,6 @@ static bool target_has_db(struct back *back, uint64_t db)
     return true;
 }
 
-/* The last key has the highest database: they are sorted, or all of one. */
 /* So many keys of the page were copied. If no attempt came so far, errors before no longer count: else a page whose second group
  * always fails would be tried for ever, because its first one succeeds each time. */
 static void note_page_reached(struct back *back, size_t count)
@@ -199,6 +198,7 @@ bool back_copy_keys(struct back *back, struct back_keys *keys)
     size_t end;
     if (keys->count == 0)
         return true;
+    /* The last key has the highest database: they are sorted, or all of one. */
     if (!target_has_db(back, keys->all[keys->count - 1].to) || !back_ask_sizes(back, keys))
         return false;
     for (size_t first = 0; first < keys->count; first = end) {

@@ -3,8 +3,8 @@
  *
  *   segments   [0900 0912 0921] [0930 0944] [0950 0958 …]        0935: the second segment, by its first batch; behind its first batch
  *
- * The times of batches grow. Those of older programs have none. They are taken for earlier ones while the log is searched, but the position is
- * never behind one of them alone.
+ * The times of batches grow. Those of older programs, and the first record of each leader, have none. They are taken for earlier ones while the log
+ * is searched, but the position is never behind one of them alone.
  */
 #pragma once
 

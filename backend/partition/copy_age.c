@@ -26,7 +26,7 @@ static uint64_t fresh_until_us(struct partition *partition)
 {
     struct partition_copies *copies = &partition->copies;
     uint64_t limit_us = partition->snapshot->config.replica_reads_lag_ms * 1000;
-    if (!limit_us || !copies->replica) /* a simulation without other processes */
+    if (!limit_us || !copies->replica) /* no limit, or a simulation */
         return UINT64_MAX;
     uint64_t age = copies->may_read ? age_us(partition) : UINT64_MAX;
     return age < limit_us ? clock_boot_us() + limit_us - age : 0;

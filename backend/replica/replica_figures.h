@@ -76,8 +76,8 @@ struct replica_age {
     uint64_t fresh_us; /* the copy has all that the leader had then; 0: not known yet */
 };
 
-/* When a message that came at now_us was sent, by the clock here: not later than that, and earlier by what other messages took less. The leader sent it
- * in this term, at sent_us by its own clock. What waits here, while this process or its thread stands still, gets no younger thereby. */
+/* When a message that came at now_us was sent, by the clock here: earlier by as much as it took longer than the fastest one of its term, of which the
+ * first counts as the fastest. The leader sent it at sent_us by its own clock. So what waits here, while this process stands still, gets no younger. */
 uint64_t replica_delay_note(struct replica_delay *delay, uint64_t term, uint64_t sent_us,
                             uint64_t now_us);
 /* How old the data of this copy may be, if they have all records up to `applied`: since when it may lack something that its leader had. UINT64_MAX: not
