@@ -69,10 +69,19 @@ static void forget_session(struct coordinated *transaction, const struct session
         push_messages_forget(&transaction->aside->messages, session);
 }
 
+/* A slow call that serves others has taken its attempt out of its transaction. */
+static void forget_in_slow_call(const struct partition *partition, const struct session *session)
+{
+    const struct call_budget *slow = partition->running.aside;
+    if (slow && slow->call && slow->call->aside)
+        push_messages_forget(&slow->call->aside->messages, session);
+}
+
 void coordinator_forget(struct coordinator *coordinator, const struct session *session)
 {
     if (!coordinator)
         return;
+    forget_in_slow_call(coordinator->partition, session);
     for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next)
         forget_session(coordinated_at(at), session);
 }

@@ -9,6 +9,7 @@ import threading
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Connection, ReplyError, value
+from support.slow import is_busy
 
 suite = Suite(__doc__)
 
@@ -594,6 +595,24 @@ def _(run):
         thread.join()
         check_equal(done, [1])
         check(served > 1, 'nothing was served')
+
+
+@suite.case('a subscriber leaves while a script that has published and waited is slow')
+def _(run):
+    script = NAMES + """redis.call('PUBLISH', 'channel', 'm') for i = 1, 10 do redis.call('INCR', name(i)) end
+                        local stop = os.clock() + 1.5 while os.clock() < stop do end return redis.call('INCR', KEYS[1])"""
+    with shards(3) as cluster, cluster.partition(0) as direct, cluster.connect() as client, cluster.partition(0) as stays:
+        own = cluster.key_on(0, 'own')
+        check_equal(direct.get('CONFIG', 'SET', 'busy-reply-threshold', 20), b'OK')
+        leaves = cluster.partition(0)
+        for subscriber in (leaves, stays):
+            check_equal(subscriber.get('SUBSCRIBE', 'channel'), [b'subscribe', b'channel', 1])
+        client.send('EVAL', script, 1, own)
+        wait_for(lambda: is_busy(direct), 'the script to be slow')
+        leaves.close()
+        check_equal(value(client.read()), 1)
+        check_equal(value(stays.read()), [b'message', b'channel', b'm'])
+        check_equal(direct.get('GET', own), b'1')
 
 
 @suite.case('SCRIPT KILL, a client that leaves, and a lost connection while scripts wait leave no half of them')
