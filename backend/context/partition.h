@@ -302,7 +302,7 @@ struct partition_shards {
 struct partition_age {
     uint64_t fresh_until_us;     /* by clock_boot_us: then they are older than replica-reads-lag */
     struct replica_age *of_data; /* NULL: not looked at yet */
-    /* copy_age_tick, for reads between two ticks; NULL: there are no other copies */
+    /* copy_age_tick, for reads between two ticks; NULL: there was no tick yet */
     void (*look)(struct partition *partition);
 };
 

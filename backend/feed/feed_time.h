@@ -21,7 +21,7 @@ enum feed_time {
     FEED_TIME_FAILED,   /* it cannot be read: a one-line reason in error[size] */
 };
 
-/* Batches with indexes up to `last` may have times up to this one. Sets index and sum. If no batch has a time up to this one,
- * and the log begins with the first of all batches, they stay 0. On any thread; reads up to a segment. */
+/* Finds the last batch whose time is not later than time_us, among those with indexes up to `last`, and sets the index and the sum of `to`. If all
+ * are later, and the log begins with the first batch that there ever was, both stay 0. On any thread; reads up to a segment. */
 enum feed_time feed_time_find(struct storage *storage, uint64_t time_us, uint64_t last,
                               struct feed_position *to, char *error, size_t size);

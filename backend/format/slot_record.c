@@ -193,7 +193,7 @@ static struct slot_origin *find_origin(struct slot_origins *origins, const char 
     return NULL;
 }
 
-/* What the row tells is complete only after the time of the one that is left out. */
+/* There is no room for another shard: the one from which slots came longest ago is left out. From then on the row is complete for later times only. */
 static void leave_out_earliest(struct slot_origins *origins)
 {
     struct slot_origin *earliest = &origins->items[0];

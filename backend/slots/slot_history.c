@@ -3,7 +3,7 @@
 #include "backend/context/partition.h"
 #include "shared/clock.h"
 
-/* The clock of a lost shard may have been ahead by less than this. */
+/* A lost shard may have given its last changes times that were ahead of the clock here, by less than this. */
 static const uint64_t LOST_AHEAD_US = 60 * 1000 * 1000;
 
 bool slot_history_load(struct slot_history *history, struct partition *partition, bool has_records)

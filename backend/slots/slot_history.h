@@ -16,7 +16,7 @@ struct slot_history {
     bool is_new; /* no slot has ever come, so nothing is missing */
 };
 
-/* Reads the row. False: it cannot be read. */
+/* Reads from the store from which shards slots have come. False: the row cannot be read. */
 bool slot_history_load(struct slot_history *history, struct partition *partition, bool has_records);
 /* Does it tell of all changes of owners, while the sum of the slots that are owned is this one? */
 bool slot_history_holds(const struct slot_history *history, const struct partition *partition,

@@ -17,6 +17,7 @@
 #include "proxy/upstream/upstream.h"
 #include "shared/acl/acl.h"
 #include "shared/check.h"
+#include "shared/error_code.h"
 #include "shared/net/loop.h"
 #include "shared/slot_ranges.h"
 
@@ -220,10 +221,8 @@ void changes_ask_now(struct request *request, struct reply *reply)
 
 static bool is_loss(const struct shard_reply *answer)
 {
-    static const char lost[] = "-CHANGESLOST ", rewound[] = "-CHANGESREWOUND ";
-    struct bytes frame = answer->frame;
-    return (frame.len > sizeof lost && memcmp(frame.data, lost, sizeof lost - 1) == 0) ||
-           (frame.len > sizeof rewound && memcmp(frame.data, rewound, sizeof rewound - 1) == 0);
+    return error_has_code(answer->frame, "CHANGESLOST") ||
+           error_has_code(answer->frame, "CHANGESREWOUND");
 }
 
 /* Has a shard lost changes, and does the client want to go on all the same? Forgets the positions that are not valid any more. */

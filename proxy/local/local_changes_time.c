@@ -8,17 +8,16 @@
  *   b ─────►a                 c has joined since T: its log is read from the first batch on. But if one names c too, the slots may have
  *           c──────►c         been those of an earlier c, with another log, so there is no token either.
  *
- * Times of batches put no effect before its cause (hybrid_clock.h), so the batches up to a time are one moment of all shards. A transaction
- * that is decided then, and that some shards apply later, comes in parts. That all slots are counted, by two rounds with the same owners,
- * says that no other shard has any, and none is on its way.
+ * Times of batches put no effect before its cause (hybrid_clock.h), so the batches up to a time are one moment of all shards. If a transaction was
+ * decided before this moment, and some shards apply their parts after it, then only these parts come behind the token. All shards are asked twice
+ * for the slots that they own. If both answers are equal and have all slots, no other shard owns a slot, and none is moving.
  */
 #include "proxy/client/fan_out.h"
 #include "proxy/core/worker.h"
 #include "proxy/local/local_changes.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
-
-#include <string.h>
+#include "shared/error_code.h"
 
 /* What a shard replies. */
 struct shard_time {
@@ -46,9 +45,7 @@ static bool read_shard_time(const struct shard_reply *answer, struct shard_time 
 
 static bool says_try_again(const struct shard_reply *answer)
 {
-    static const char again[] = "-TRYAGAIN ";
-    return !answer->is_failure && answer->frame.len > sizeof again &&
-           memcmp(answer->frame.data, again, sizeof again - 1) == 0;
+    return !answer->is_failure && error_has_code(answer->frame, "TRYAGAIN");
 }
 
 /* Takes the positions and the slots of a round. NULL, or the reply that has none. */
