@@ -29,5 +29,6 @@ struct passed_time passed_time_now(struct partition *partition)
                   ? group_passed_us(partition)
                   : hybrid_clock_pass(&partition->batch.hybrid, clock_wall_us()),
         .index = partition->batch.index,
+        .newest_us = partition->batch.hybrid.last,
     };
 }

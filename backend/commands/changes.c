@@ -4,7 +4,8 @@
  *   READ position|$ [options]   from there on: [position, events, lag in ms, slots]; from now on: no events. With PAST µs also: the time up
  *                               to which the log was read, and the time of the next batch if other logs must be read first, or 0
  *   TOKEN [AT ms]               [the position of now, slots, their ranges], or [that of the time, slots, is the log younger than it, names of shards
- *                               from which slots have come since; an empty one: they may be those of a lost shard, or were restored]
+ *                               from which slots have come since; an empty one: they may be those of a lost shard, or were restored, the logs that
+ *                               these shards had; zeros: not known]
  *   INFO                        what can be read
  *
  *   slots   16384.00000000ab12cd34: how many the shard owns, and a sum of hashes (slot_table.h); 0.…: some have come or gone while the page was read
@@ -157,7 +158,14 @@ static void reply_now(struct call *call, const struct feed_request *request)
     reply_owned_ranges(call);
 }
 
-/* From which shards slots have come after this time. */
+static void reply_log_id(struct reply *reply, uint64_t log_id)
+{
+    char text[20];
+    (void)snprintf(text, sizeof text, "%016" PRIx64, log_id);
+    reply_bulk_text(reply, text);
+}
+
+/* From which shards slots have come after this time, and from which logs. */
 static void reply_origins(struct call *call, const struct slot_origins *origins, uint64_t at_us)
 {
     uint32_t count = 0;
@@ -167,6 +175,10 @@ static void reply_origins(struct call *call, const struct slot_origins *origins,
     for (uint32_t i = 0; i < origins->count; i++)
         if (origins->items[i].until_us > at_us)
             reply_bulk_text(&call->reply, origins->items[i].shard);
+    reply_array(&call->reply, count);
+    for (uint32_t i = 0; i < origins->count; i++)
+        if (origins->items[i].until_us > at_us)
+            reply_log_id(&call->reply, origins->items[i].log_id);
 }
 
 static void reply_time(struct call *call, const struct feed_request *request)
@@ -182,7 +194,7 @@ static void reply_time(struct call *call, const struct feed_request *request)
                     " only: changes at shards that were removed may be missing",
                     origins->since_us / 1000 + 1);
     } else {
-        reply_array(&call->reply, 4);
+        reply_array(&call->reply, 5);
         reply_position(&call->reply, &answer->to);
         reply_slot_sum(call, feed_has_same_slots(request));
         reply_int(&call->reply, !answer->to.index);

@@ -163,6 +163,12 @@ static bool say_unsynced(struct feed_request *request)
                      request->wish.from.index);
 }
 
+static bool say_time_unsynced(struct feed_request *request)
+{
+    return feed_fail(request, "TRYAGAIN what was written until this time is not all on the disk "
+                              "yet");
+}
+
 static uint64_t batch_time_us(struct bytes record)
 {
     struct effects_header header;
@@ -268,14 +274,13 @@ static bool read_page_of(struct feed_request *request, struct feed_cursor *curso
     return is_at_end;
 }
 
-/* The position behind the newest batch. The checksum is not known if the log does not have it any more. */
-static bool find_now(struct feed_request *request)
+/* The position behind this batch. The checksum is not known if the log does not have it any more. */
+static bool find_end(struct feed_request *request, uint64_t index)
 {
     struct feed *feed = request->feed;
     struct bytes record;
     struct feed_position *to = &request->answer.to;
-    *to = (struct feed_position){.log_id = request->log_id,
-                                 .index = storage_committed(feed->storage)};
+    *to = (struct feed_position){.log_id = request->log_id, .index = index};
     struct feed_cursor cursor = {.index = to->index - 1};
     cursor.wal = to->index ? wal_cursor_new_weak(storage_wal(feed->storage), to->index) : NULL;
     if (cursor.wal && next_batch(request, &cursor, &record) == OK)
@@ -284,23 +289,33 @@ static bool find_now(struct feed_request *request)
     return !*request->answer.error;
 }
 
+/* Nothing was written since the time: the position is behind the newest batch, which the log need not have any more. */
+static bool find_rest(struct feed_request *request)
+{
+    if (request->passed.index > storage_committed(request->feed->storage))
+        return say_time_unsynced(request);
+    return find_end(request, request->passed.index);
+}
+
 /* The position of a time, if no batch can come that has it or an earlier one. */
 static bool find_time(struct feed_request *request)
 {
     struct storage *storage = request->feed->storage;
     const uint64_t at_us = request->wish.at_us;
-    const uint64_t last = request->passed.index;
+    const struct feed_time_wish wish = {at_us, request->passed.index};
+    struct feed_position *to = &request->answer.to;
     char reason[256];
     if (request->passed.us < at_us)
         return feed_fail(request, "TRYAGAIN this time has not passed yet at this shard, or another "
                                   "copy leads it");
-    request->answer.to.log_id = request->log_id;
-    switch (feed_time_find(storage, at_us, last, &request->answer.to, reason, sizeof reason)) {
+    if (request->passed.newest_us && request->passed.newest_us <= at_us)
+        return find_rest(request);
+    to->log_id = request->log_id;
+    switch (feed_time_find(storage_wal(storage), &wish, to, reason, sizeof reason)) {
     case FEED_TIME_FOUND:
-        return true;
+        return to->index <= storage_committed(storage) || say_time_unsynced(request);
     case FEED_TIME_UNSYNCED:
-        return feed_fail(request, "TRYAGAIN what was written until this time is not all on the "
-                                  "disk yet");
+        return say_time_unsynced(request);
     case FEED_TIME_LOST:
         return feed_fail(request,
                          "CHANGESLOST the log begins with batch %" PRIu64
@@ -338,7 +353,7 @@ static void run_feed_job(struct job *job)
         storage_sync_upto(storage, storage_committed(storage), reason, sizeof reason) != OK)
         (void)feed_fail(request, "ERR the log cannot be synced: %s", reason);
     else if (request->wish.is_from_now)
-        (void)find_now(request);
+        (void)find_end(request, storage_committed(storage));
     else if (request->wish.at_us)
         (void)find_time(request);
     else

@@ -183,12 +183,19 @@ bool decode_slot_page(struct bytes value, struct slot_record records[SLOT_PAGE_S
 
 /* ---- from which shards slots have come ---- */
 
-enum { ORIGINS_FORMAT = 1, ORIGINS_HEAD_BYTES = 1 + 3 * 8, ORIGIN_BYTES = 8 + 1 };
+enum {
+    ORIGINS_FORMAT = 2,
+    ORIGINS_FORMAT_WITHOUT_LOGS = 1,
+    ORIGINS_HEAD_BYTES = 1 + 3 * 8,
+    ORIGIN_BYTES = 8 + 8 + 1,
+    ORIGIN_BYTES_WITHOUT_LOG = 8 + 1,
+};
 
-static struct slot_origin *find_origin(struct slot_origins *origins, const char *shard)
+static struct slot_origin *find_origin(struct slot_origins *origins, const char *shard,
+                                       uint64_t log_id)
 {
     for (uint32_t i = 0; i < origins->count; i++)
-        if (strcmp(origins->items[i].shard, shard) == 0)
+        if (origins->items[i].log_id == log_id && strcmp(origins->items[i].shard, shard) == 0)
             return &origins->items[i];
     return NULL;
 }
@@ -205,9 +212,10 @@ static void leave_out_earliest(struct slot_origins *origins)
     *earliest = origins->items[--origins->count];
 }
 
-void slot_origins_note(struct slot_origins *origins, const char *shard, uint64_t until_us)
+void slot_origins_note(struct slot_origins *origins, const char *shard, uint64_t log_id,
+                       uint64_t until_us)
 {
-    struct slot_origin *origin = find_origin(origins, shard);
+    struct slot_origin *origin = find_origin(origins, shard, log_id);
     if (origin) {
         if (until_us > origin->until_us)
             origin->until_us = until_us;
@@ -217,6 +225,7 @@ void slot_origins_note(struct slot_origins *origins, const char *shard, uint64_t
         leave_out_earliest(origins);
     origin = &origins->items[origins->count++];
     origin->until_us = until_us;
+    origin->log_id = log_id;
     (void)snprintf(origin->shard, sizeof origin->shard, "%s", shard);
 }
 
@@ -238,7 +247,8 @@ struct bytes encode_slot_origins(struct arena *arena, const struct slot_origins 
         const struct slot_origin *origin = &origins->items[i];
         struct bytes name = bytes_of(origin->shard);
         put_be64(end, origin->until_us);
-        end[8] = (char)name.len;
+        put_be64(end + 8, origin->log_id);
+        end[16] = (char)name.len;
         end += ORIGIN_BYTES;
         (void)bytes_copy_to(&end, name);
     }
@@ -246,32 +256,36 @@ struct bytes encode_slot_origins(struct arena *arena, const struct slot_origins 
 }
 
 /* Reads a shard from the beginning of the bytes. False: they are damaged. */
-static bool take_origin(struct bytes *rest, struct slot_origins *origins)
+static bool take_origin(struct bytes *rest, bool has_log, struct slot_origins *origins)
 {
-    if (rest->len < ORIGIN_BYTES || origins->count == SLOT_ORIGINS_MAX)
+    size_t head = has_log ? ORIGIN_BYTES : ORIGIN_BYTES_WITHOUT_LOG;
+    if (rest->len < head || origins->count == SLOT_ORIGINS_MAX)
         return false;
     struct slot_origin *origin = &origins->items[origins->count++];
-    size_t len = (uint8_t)rest->data[8];
-    if (len > SHARD_NAME_MAX || rest->len < ORIGIN_BYTES + len)
+    size_t len = (uint8_t)rest->data[head - 1];
+    if (len > SHARD_NAME_MAX || rest->len < head + len)
         return false;
     origin->until_us = get_be64(rest->data);
-    memcpy(origin->shard, rest->data + ORIGIN_BYTES, len);
+    origin->log_id = has_log ? get_be64(rest->data + 8) : 0;
+    memcpy(origin->shard, rest->data + head, len);
     origin->shard[len] = 0;
-    *rest = (struct bytes){rest->data + ORIGIN_BYTES + len, rest->len - ORIGIN_BYTES - len};
+    *rest = (struct bytes){rest->data + head + len, rest->len - head - len};
     return true;
 }
 
 bool decode_slot_origins(struct bytes value, struct slot_origins *origins)
 {
     *origins = (struct slot_origins){0};
-    if (value.len < ORIGINS_HEAD_BYTES || value.data[0] != ORIGINS_FORMAT)
+    bool has_logs = value.len && value.data[0] == ORIGINS_FORMAT;
+    if (value.len < ORIGINS_HEAD_BYTES ||
+        (!has_logs && value.data[0] != ORIGINS_FORMAT_WITHOUT_LOGS))
         return false;
     origins->log_id = get_be64(value.data + 1);
     origins->since_us = get_be64(value.data + 9);
     origins->owned = get_be64(value.data + 17);
     struct bytes rest = {value.data + ORIGINS_HEAD_BYTES, value.len - ORIGINS_HEAD_BYTES};
     while (rest.len)
-        if (!take_origin(&rest, origins))
+        if (!take_origin(&rest, has_logs, origins))
             return false;
     return true;
 }

@@ -78,10 +78,11 @@ bool decode_slot_page(struct bytes value, struct slot_record records[SLOT_PAGE_S
 
 /* ---- from which shards slots have come ----
  *
- *   'a'  →  u8 1 | u64 log id | u64 since_us | u64 owned | per shard: u64 until_us | u8 length | name
+ *   'a'  →  u8 2 | u64 log id | u64 since_us | u64 owned | per log: u64 until_us | u64 its id | u8 length | name of the shard
  *
  * A shard that is removed takes its log along. So a reader that wants all changes after a time must know whether a shard had slots then
- * that is not there any more: the shards to which its slots have gone name it in this row.
+ * that is not there any more, or has another log: the shards to which its slots have gone name it, and its log, in this row. In format 1, which is
+ * read and not written, the logs have no ids.
  *
  * The row tells of all slots that came after `since_us`, into the log with this id. It is written with each change of owners. `owned` is the
  * sum of the slots that the partition has then (slot_table.h): if it is another one, an older program has changed the owners, and the row
@@ -92,6 +93,7 @@ enum { SLOT_ORIGINS_MAX = 64 };
 
 struct slot_origin {
     uint64_t until_us; /* hybrid_clock.h */
+    uint64_t log_id;   /* of the shard, when it gave the slots away; 0: not known */
     /* empty: the slots were claimed, so they may have been those of a shard that is lost, or data that were restored */
     char shard[SHARD_NAME_MAX + 1];
 };
@@ -104,8 +106,9 @@ struct slot_origins {
     struct slot_origin items[SLOT_ORIGINS_MAX];
 };
 
-/* Slots have come from the shard, which had them until this time. If there are too many, the one with the earliest time is left out. */
-void slot_origins_note(struct slot_origins *origins, const char *shard, uint64_t until_us);
+/* Slots have come from the shard with this log, which had them until this time. If there are too many, the one with the earliest time is left out. */
+void slot_origins_note(struct slot_origins *origins, const char *shard, uint64_t log_id,
+                       uint64_t until_us);
 
 struct bytes slot_origins_key(void);
 struct bytes encode_slot_origins(struct arena *arena, const struct slot_origins *origins);

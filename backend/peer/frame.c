@@ -16,6 +16,7 @@ enum {
     CLOCK_BYTES = 8,
     LEADERSHIP_BYTES = 12,
     COPY_BYTES = 17,
+    LOG_ID_BYTES = 8,
 };
 
 void peer_frame_write(struct out *out, const struct peer_frame *frame)
@@ -75,18 +76,20 @@ static size_t write_copies(char *to, const struct peer_copies *copies)
     return (size_t)(at - to);
 }
 
-/* A newer version may send more of them than this one knows. */
-static void read_copies(struct bytes from, struct peer_copies *copies)
+/* A newer version may send more of them than this one knows: then none are read. Returns their bytes. */
+static size_t read_copies(struct bytes from, struct peer_copies *copies)
 {
     size_t count = from.len ? (uint8_t)from.data[0] : 0;
-    if (count > PEER_COPIES_MAX || from.len < 1 + count * COPY_BYTES)
-        return;
+    size_t bytes = 1 + count * COPY_BYTES;
+    if (count > PEER_COPIES_MAX || from.len < bytes)
+        return bytes;
     copies->count = (uint8_t)count;
     for (size_t i = 0; i < count; i++) {
         const char *at = from.data + 1 + i * COPY_BYTES;
         copies->of[i] = (struct peer_copy){
             .address = get_le64(at), .is_up = at[8] == 1, .applied = get_le64(at + 9)};
     }
+    return bytes;
 }
 
 uint64_t peer_address_hash(const char *address)
@@ -140,7 +143,9 @@ size_t peer_identity_write(const struct peer_identity *identity, char to[PEER_ID
     put_le32(to + at, identity->leadership.generation);
     put_le64(to + at + 4, identity->leadership.term);
     at += LEADERSHIP_BYTES;
-    return at + write_copies(to + at, &identity->copies);
+    at += write_copies(to + at, &identity->copies);
+    put_le64(to + at, identity->log_id);
+    return at + LOG_ID_BYTES;
 }
 
 /* Is the text printable ASCII without the characters that separate fields in INFO and in the log? */
@@ -180,9 +185,13 @@ static void read_tail(struct bytes from, struct peer_identity *identity)
     identity->leadership.generation = get_le32(leadership);
     identity->leadership.term = get_le64(leadership + 4);
     identity->copies.count = 0;
-    if (from.len > sizeof tail)
-        read_copies((struct bytes){from.data + sizeof tail, from.len - sizeof tail},
-                    &identity->copies);
+    identity->log_id = 0;
+    if (from.len <= sizeof tail)
+        return;
+    struct bytes rest = {from.data + sizeof tail, from.len - sizeof tail};
+    size_t copies_len = read_copies(rest, &identity->copies);
+    if (rest.len >= copies_len + LOG_ID_BYTES)
+        identity->log_id = get_le64(rest.data + copies_len);
 }
 
 bool peer_identity_read(struct bytes from, struct peer_identity *identity)

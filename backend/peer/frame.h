@@ -18,7 +18,8 @@
  *             └──────────┴─────────────┴─────────────┴───────────────┘ then the ports for clients without and
  *             with TLS: u16 each, 0: none; then u8, 1: the sender listens to channels (channel_relay.h);
  *             then u64: the sender's system clock, µs since 1970 (cluster_clock.h); then its leadership, u32 generation, u64 term;
- *             then the other copies of its shard: u8 count, and each u64 hash of the address, u8 1: it is up, u64 applied
+ *             then the other copies of its shard: u8 count, and each u64 hash of the address, u8 1: it is up, u64 applied;
+ *             then u64: the name of its log (partition_store_log_id), 0: it has none
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
@@ -37,7 +38,7 @@
  *   any request                                          ─► FAILED u8 code │ sentence (refusal.h); nothing was executed
  *
  * Integers are little-endian. A newer identity may be longer: bytes after the known ones are skipped. An older one ends before the
- * ports, after them, before the clock, before the leadership, or before the copies.
+ * ports, after them, before the clock, before the leadership, before the copies, or before the name of the log.
  */
 #pragma once
 
@@ -135,6 +136,7 @@ struct peer_identity {
     uint64_t wall_us;   /* its system clock when the identity was sent; 0: not known */
     struct peer_leadership leadership;
     struct peer_copies copies; /* of the shard, without this one */
+    uint64_t log_id;           /* 0: not known */
 };
 
 /* Encodes the identity; returns its length. */

@@ -28,6 +28,7 @@ size_t peer_self_encode(const struct peer_self *self, char to[PEER_IDENTITY_MAX]
 {
     struct peer_identity identity = self->identity;
     identity.log_index = self->current_index(self->owner);
+    identity.log_id = self->log_id ? *self->log_id : 0;
     identity.wall_us = clock_system_us();
     if (self->copies)
         self->copies(self->owner, &identity.copies);

@@ -88,8 +88,9 @@ struct peer_self {
     struct peer_leaders *leaders; /* of other shards; NULL: each link has one address */
     struct cluster_clock *clock;  /* hears the clocks of peers; NULL: none does */
     struct hybrid_clock *hybrid;  /* of the partition */
+    const uint64_t *log_id;       /* peer_host.log_id */
     struct peer_options options;
-    struct peer_identity identity; /* log_index, wall_us, copies: see peer_self_encode */
+    struct peer_identity identity; /* log_index, wall_us, copies, log_id: see peer_self_encode */
     uint32_t *listeners;           /* counts links with `listens` */
     char *secret;
     char *secret_previous;   /* is shown too; empty: none */

@@ -125,6 +125,7 @@ struct peer_set *peer_set_new(const struct peer_host *host)
                                      .leaders = peers->leaders,
                                      .clock = host->clock,
                                      .hybrid = host->hybrid,
+                                     .log_id = host->log_id,
                                      .current_index = host->current_index,
                                      .copies = host->copies,
                                      .requests = host->requests,

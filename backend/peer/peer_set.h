@@ -57,6 +57,7 @@ struct peer_host {
     uint32_t thread;             /* index of the partition, for `links` */
     struct cluster_clock *clock; /* of the process; NULL: the partition uses the system's clock */
     struct hybrid_clock *hybrid; /* of the partition; hears the times of others */
+    const uint64_t *log_id;      /* the name of the partition's log; NULL: it is not told */
     const char *run_id;
     const char *version;
     uint64_t (*current_index)(void *owner); /* returns the index of the last batch */

@@ -447,6 +447,7 @@ void move_target_activate(struct move_target *move, struct peer_incoming *incomi
                              REFUSAL(OTHER, "the target has not all rows of these slots"));
         return;
     }
+    slot_table_come_from(move->host->partition->shards.slots, incoming->peer.log_id);
     if (!change_target_record(move, SLOT_OWNED, activate->epoch)) {
         peer_incoming_refuse(incoming, id,
                              REFUSAL(WAIT, "its records of slots cannot be written now"));

@@ -120,6 +120,7 @@ struct peer_set *peering_new(struct partition *partition)
         .thread = partition->index,
         .clock = partition->process->clock,
         .hybrid = &partition->batch.hybrid,
+        .log_id = &partition->batch.log_id,
         .run_id = partition->process->run_id,
         .version = SCREE_VERSION,
         .current_index = batch_index,

@@ -45,7 +45,8 @@ void slot_history_note(struct slot_history *history, struct partition *partition
     bool is_moved = before->state == SLOT_STAGED && before->migration == after->migration;
     bool is_forced = !after->migration;
     uint64_t until_us = time_now(partition) + (is_forced ? LOST_AHEAD_US : 0);
-    slot_origins_note(&history->origins, is_moved ? before->peer : "", until_us);
+    slot_origins_note(&history->origins, is_moved ? before->peer : "",
+                      is_moved ? history->source_log : 0, until_us);
 }
 
 void slot_history_put(struct slot_history *history, struct partition *partition, uint64_t owned)

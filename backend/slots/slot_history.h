@@ -13,7 +13,8 @@ struct partition;
 
 struct slot_history {
     struct slot_origins origins;
-    bool is_new; /* no slot has ever come, so nothing is missing */
+    bool is_new;         /* no slot has ever come, so nothing is missing */
+    uint64_t source_log; /* slot_table_come_from */
 };
 
 /* Reads from the store from which shards slots have come. False: the row cannot be read. */

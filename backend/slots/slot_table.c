@@ -266,6 +266,11 @@ const struct slot_origins *slot_table_origins(const struct slot_table *table)
                : NULL;
 }
 
+void slot_table_come_from(struct slot_table *table, uint64_t log_id)
+{
+    table->history.source_log = log_id;
+}
+
 void slot_table_keep_origins(struct slot_table *table)
 {
     struct partition *partition = table->partition;
@@ -293,6 +298,7 @@ bool slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
         if (record->epoch < newest_record(table, (uint16_t)slot)->epoch)
             return false;
     bool has_owners = note_owners(table, first, last, record);
+    table->history.source_log = 0;
     struct slot_change *change = change_new(table, first, last, record);
     change->on_end = on_end;
     change->owner = owner;

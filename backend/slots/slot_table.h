@@ -48,6 +48,8 @@ struct slot_sum slot_table_sum(const struct slot_table *table);
 bool slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
                        const struct slot_record *record, slot_changed_fn *on_end, void *owner);
 
+/* The slots of the next change come from the log with this name; 0: not known. */
+void slot_table_come_from(struct slot_table *table, uint64_t log_id);
 /* From which shards slots have come (slot_record.h); NULL: it is not known since when. */
 const struct slot_origins *slot_table_origins(const struct slot_table *table);
 /* If it is not known, it is from now on. To be called between commands. */

@@ -23,9 +23,11 @@ static const char GOLDEN_IDENTITY[] = "\1"
                                       "\x5\0\0\0\0\0\0\xf0"
                                       "\2"
                                       "\1\0\0\0\0\0\0\xc0\1\x29\0\0\0\0\0\0\0"
-                                      "\2\0\0\0\0\0\0\xc0\0\0\0\0\0\0\0\0\0";
+                                      "\2\0\0\0\0\0\0\xc0\0\0\0\0\0\0\0\0\0"
+                                      "\7\0\0\0\0\0\0\xb0";
 enum {
-    GOLDEN_OLD_LEN = sizeof GOLDEN_IDENTITY - 1 - 25 - 35, /* without ports */
+    GOLDEN_COPIES_LEN = sizeof GOLDEN_IDENTITY - 1 - 8, /* without the log's name */
+    GOLDEN_OLD_LEN = GOLDEN_COPIES_LEN - 25 - 35,       /* without ports */
     GOLDEN_PORTS_LEN = GOLDEN_OLD_LEN + 4,
     GOLDEN_CLOCK_LEN = GOLDEN_PORTS_LEN + 9,
 };
@@ -44,6 +46,7 @@ static const struct peer_identity IDENTITY = {
     .wall_us = 0x8000000000000001,
     .leadership = {0x90000003, 0xf000000000000005},
     .copies = {2, {{0xc000000000000001, true, 41}, {0xc000000000000002, false, 0}}},
+    .log_id = 0xb000000000000007,
 };
 
 START_TEST(a_frame_has_these_bytes)
@@ -125,6 +128,7 @@ START_TEST(an_identity_is_read_back_also_when_a_newer_version_adds_to_it)
     ck_assert(identity.wall_us == IDENTITY.wall_us);
     ck_assert_uint_eq(identity.leadership.generation, IDENTITY.leadership.generation);
     ck_assert(identity.leadership.term == IDENTITY.leadership.term);
+    ck_assert(identity.log_id == IDENTITY.log_id);
 }
 END_TEST
 
@@ -146,6 +150,11 @@ START_TEST(an_identity_of_an_older_version_has_no_ports)
     ck_assert_uint_eq(identity.leadership.generation, 0);
     ck_assert(identity.leadership.term == 0);
     ck_assert_uint_eq(identity.copies.count, 0);
+    ck_assert(!identity.log_id);
+    for (size_t len = GOLDEN_COPIES_LEN; len < sizeof GOLDEN_IDENTITY - 1; len++) {
+        ck_assert(peer_identity_read((struct bytes){GOLDEN_IDENTITY, len}, &identity));
+        ck_assert(identity.copies.count == 2 && !identity.log_id);
+    }
 }
 END_TEST
 
@@ -167,7 +176,7 @@ START_TEST(copies_that_are_cut_or_too_many_are_left_out)
 {
     struct peer_identity identity;
     char bytes[sizeof GOLDEN_IDENTITY];
-    size_t whole = sizeof GOLDEN_IDENTITY - 1;
+    size_t whole = GOLDEN_COPIES_LEN;
     for (size_t len = whole - 35; len < whole; len++) {
         ck_assert(peer_identity_read((struct bytes){GOLDEN_IDENTITY, len}, &identity));
         ck_assert_uint_eq(identity.copies.count, 0);
