@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""pages.py configuration|commands|versions - the generated page in docs/ equals the output of the programs.
+"""pages.py [configuration|commands|versions] [--fix] - the generated page in docs/ equals the output of the programs.
 
-With --fix the page is written.
+Without a page all of them are compared. With --fix the page is written.
 """
 
 import difflib
@@ -11,9 +11,11 @@ import sys
 
 from files import ROOT
 
+PAGES = ('configuration', 'commands', 'versions')
 
-def main():
-    page = sys.argv[1]
+
+def check_page(page):
+    """0, or 1: the page is another one."""
     path = os.path.join(ROOT, 'docs', page + '.md')
     texts = []
     for program in ('scree-proxy', 'scree-backend'):
@@ -31,6 +33,11 @@ def main():
     for line in list(difflib.unified_diff(have.splitlines(), texts[0].splitlines(), path, 'printed', lineterm=''))[:40]:
         print(line)
     return 0 if have == texts[0] else 1
+
+
+def main():
+    pages = [word for word in sys.argv[1:] if word != '--fix']
+    return max([check_page(page) for page in pages or PAGES])
 
 
 if __name__ == '__main__':
