@@ -6,58 +6,25 @@
  */
 #include "backend/commands/list.h"
 #include "backend/commands/types.h"
-#include "backend/format/rdb.h"
+#include "backend/format/rdb_elements.h"
 #include "backend/keyspace/field_expiry.h"
 #include "backend/keyspace/text.h"
 
 static const struct bytes NOTHING = {"", 0};
 
-/* Saves a collection by calling write_row for each row. */
+/* Saves the elements of a collection. */
 static bool save_rows(struct call *call, struct entry *entry, struct bytes from,
-                      struct rdb_writer *writer,
-                      void (*write_row)(struct rdb_writer *writer, const struct sub_iter *it))
+                      struct rdb_writer *writer)
 {
     struct sub_iter it;
     uint64_t left = entry->meta.size;
     rdb_write_length(writer, entry->meta.size);
     sub_iter_init(call, entry, CF_DATA, from, &it);
     while (left > 0 && !writer->is_over && sub_iter_next(&it)) {
-        write_row(writer, &it);
+        rdb_write_element(writer, entry->meta.type, it.sub, it.value);
         left--;
     }
     return sub_iter_fini(&it) && (writer->is_over || call_rows_end(call, left));
-}
-
-static void write_field(struct rdb_writer *writer, const struct sub_iter *it)
-{
-    rdb_write_string(writer, it->sub);
-    rdb_write_string(writer, it->value);
-}
-
-static void write_member(struct rdb_writer *writer, const struct sub_iter *it)
-{
-    rdb_write_string(writer, it->sub);
-}
-
-static void write_element(struct rdb_writer *writer, const struct sub_iter *it)
-{
-    rdb_write_string(writer, it->value);
-}
-
-static void write_scored(struct rdb_writer *writer, const struct sub_iter *it)
-{
-    uint64_t bits = 0;
-    (void)decode_u64(it->value, &bits);
-    rdb_write_string(writer, it->sub);
-    rdb_write_double(writer, decode_score(bits));
-}
-
-static void write_integer(struct rdb_writer *writer, const struct sub_iter *it)
-{
-    uint64_t value = 0;
-    (void)decode_u64(it->sub, &value);
-    rdb_write_length(writer, RDB_OPCODE_UINT);
-    rdb_write_length(writer, value);
 }
 
 bool rdb_save_string(struct call *call, struct entry *entry, struct rdb_writer *writer)
@@ -86,7 +53,7 @@ bool rdb_save_sortedint(struct call *call, struct entry *entry, struct rdb_write
     rdb_write_byte(writer, RDB_TYPE_MODULE_2);
     rdb_write_module(writer, "sortedint", 1);
     rdb_write_length(writer, RDB_OPCODE_UINT);
-    if (!save_rows(call, entry, NOTHING, writer, write_integer))
+    if (!save_rows(call, entry, NOTHING, writer))
         return false;
     rdb_write_length(writer, RDB_OPCODE_END);
     return true;
@@ -104,7 +71,7 @@ static bool save_field_ttls(struct call *call, struct entry *entry, uint64_t soo
     sub_iter_init_ttls(call, entry, NOTHING, &it);
     while (!writer->is_over && sub_iter_next(&it)) {
         rdb_write_length(writer, it.expire_ms ? it.expire_ms - soonest_ms + 1 : 0);
-        write_field(writer, &it);
+        rdb_write_element(writer, TYPE_HASH, it.sub, it.value);
     }
     return sub_iter_fini(&it);
 }
@@ -117,25 +84,25 @@ bool rdb_save_hash(struct call *call, struct entry *entry, struct rdb_writer *wr
     if (soonest_ms)
         return save_field_ttls(call, entry, soonest_ms, writer);
     rdb_write_byte(writer, RDB_TYPE_HASH);
-    return save_rows(call, entry, NOTHING, writer, write_field);
+    return save_rows(call, entry, NOTHING, writer);
 }
 
 bool rdb_save_list(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
     rdb_write_byte(writer, RDB_TYPE_LIST);
-    return save_rows(call, entry, list_row(call, entry->meta.head), writer, write_element);
+    return save_rows(call, entry, list_row(call, entry->meta.head), writer);
 }
 
 bool rdb_save_set(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
     rdb_write_byte(writer, RDB_TYPE_SET);
-    return save_rows(call, entry, NOTHING, writer, write_member);
+    return save_rows(call, entry, NOTHING, writer);
 }
 
 bool rdb_save_zset(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
     rdb_write_byte(writer, RDB_TYPE_ZSET_2);
-    return save_rows(call, entry, NOTHING, writer, write_scored);
+    return save_rows(call, entry, NOTHING, writer);
 }
 
 bool rdb_save(struct call *call, struct entry *entry, struct rdb_writer *writer)

@@ -7,186 +7,62 @@
 #include "backend/keyspace/space.h"
 #include "backend/session/notify.h"
 
-enum {
-    KIND_CONSUMER = 'c',
-    KIND_GROUP = 'g',
-    KIND_GIVEN = 'i',
-    KIND_PENDING = 'p',
-    KIND_TIME = 't',
-    GROUP_BYTES = STREAM_ID_BYTES + 3 * 8,
-    GROUP_BYTES_TIMES = GROUP_BYTES + 8, /* of a group with an index by time */
-    CONSUMER_BYTES = 3 * 8,
-    CONSUMER_BYTES_OLD =
-        2 * 8, /* without the time when it was active, which counts as the time when it was seen */
-    PENDING_BYTES = 2 * 8,
-};
-
 /* ---- keys ---- */
-
-/* Begins a key: kind | u32 len | group, with room for `more` bytes. */
-static char *start_key(struct call *call, char kind, struct bytes group, size_t more, char **to)
-{
-    char *key = arena_alloc(call->arena, 5 + group.len + more);
-    key[0] = kind;
-    put_be32(key + 1, (uint32_t)group.len);
-    if (group.len)
-        memcpy(key + 5, group.data, group.len);
-    *to = key + 5 + group.len;
-    return key;
-}
 
 struct bytes group_row_key(struct call *call, struct bytes group)
 {
-    char *key = arena_alloc(call->arena, 1 + group.len);
-    key[0] = KIND_GROUP;
-    if (group.len)
-        memcpy(key + 1, group.data, group.len);
-    return (struct bytes){key, 1 + group.len};
+    return encode_group_row(call->arena, group);
 }
 
 struct bytes consumer_row_key(struct call *call, struct bytes group, struct bytes name)
 {
-    char *to;
-    char *key = start_key(call, KIND_CONSUMER, group, name.len, &to);
-    if (name.len)
-        memcpy(to, name.data, name.len);
-    return (struct bytes){key, (size_t)(to - key) + name.len};
+    return encode_consumer_row(call->arena, group, name);
 }
 
 struct bytes pending_row_key(struct call *call, struct bytes group, struct stream_id id)
 {
-    char *to;
-    char *key = start_key(call, KIND_PENDING, group, STREAM_ID_BYTES, &to);
-    (void)stream_id_encode(to, id);
-    return (struct bytes){key, (size_t)(to - key) + STREAM_ID_BYTES};
+    return encode_pending_row(call->arena, group, id);
 }
 
 struct bytes given_row_key(struct call *call, struct bytes group, struct bytes consumer,
                            struct stream_id id)
 {
-    char *to;
-    char *key = start_key(call, KIND_GIVEN, group, 4 + consumer.len + STREAM_ID_BYTES, &to);
-    put_be32(to, (uint32_t)consumer.len);
-    if (consumer.len)
-        memcpy(to + 4, consumer.data, consumer.len);
-    to += 4 + consumer.len;
-    (void)stream_id_encode(to, id);
-    return (struct bytes){key, (size_t)(to - key) + STREAM_ID_BYTES};
+    return encode_given_row(call->arena, group, consumer, id);
 }
 
 struct bytes time_row_key(struct call *call, struct bytes group, uint64_t delivered_ms,
                           struct stream_id id)
 {
-    char *to;
-    char *key = start_key(call, KIND_TIME, group, 8 + STREAM_ID_BYTES, &to);
-    put_be64(to, delivered_ms);
-    (void)stream_id_encode(to + 8, id);
-    return (struct bytes){key, (size_t)(to - key) + 8 + STREAM_ID_BYTES};
-}
-
-/* Consumes a kind, or a text with its length, from the front of *row. */
-static bool match_text(struct bytes *row, struct bytes wanted)
-{
-    if (row->len < 4)
-        return false;
-    uint32_t len = get_be32(row->data);
-    if (len != wanted.len || row->len - 4 < len ||
-        (len && memcmp(row->data + 4, wanted.data, len) != 0))
-        return false;
-    row->data += 4 + len;
-    row->len -= 4 + len;
-    return true;
-}
-
-static bool parse_start(struct bytes *row, char kind, struct bytes group)
-{
-    if (row->len == 0 || *row->data != kind)
-        return false;
-    row->data++;
-    row->len--;
-    return match_text(row, group);
-}
-
-/* ---- values ---- */
-
-static bool group_decode(struct bytes value, struct stream_group *group)
-{
-    if (value.len != GROUP_BYTES && value.len != GROUP_BYTES_TIMES)
-        return false;
-    (void)stream_id_decode((struct bytes){value.data, STREAM_ID_BYTES}, &group->last);
-    const char *rest = value.data + STREAM_ID_BYTES;
-    group->entries_read = (int64_t)get_be64(rest);
-    group->pending = get_be64(rest + 8);
-    group->consumers = get_be64(rest + 16);
-    group->has_times = value.len == GROUP_BYTES_TIMES;
-    group->oldest_ms = group->has_times ? get_be64(rest + 24) : 0;
-    return group->pending <= COLLECTION_SIZE_MAX && group->consumers <= COLLECTION_SIZE_MAX;
-}
-
-static bool consumer_decode(struct bytes value, struct stream_consumer *consumer)
-{
-    if (value.len != CONSUMER_BYTES && value.len != CONSUMER_BYTES_OLD)
-        return false;
-    consumer->seen_ms = get_be64(value.data);
-    consumer->pending = get_be64(value.data + 8);
-    consumer->active_ms =
-        value.len == CONSUMER_BYTES ? get_be64(value.data + 16) : consumer->seen_ms;
-    consumer->exists = true;
-    return consumer->pending <= COLLECTION_SIZE_MAX;
-}
-
-static bool pending_decode(struct bytes value, struct stream_pending *pending)
-{
-    if (value.len < PENDING_BYTES)
-        return false;
-    pending->delivered_ms = get_be64(value.data);
-    pending->deliveries = get_be64(value.data + 8);
-    pending->consumer = (struct bytes){value.data + PENDING_BYTES, value.len - PENDING_BYTES};
-    return true;
+    return encode_time_row(call->arena, group, delivered_ms, id);
 }
 
 bool group_row_read(const struct sub_iter *it, struct stream_group *group)
 {
-    if (it->sub.len == 0 || *it->sub.data != KIND_GROUP)
-        return false;
-    group->name = (struct bytes){it->sub.data + 1, it->sub.len - 1};
-    return group_decode(it->value, group);
+    return decode_group_row(it->sub, it->value, group);
 }
 
 bool consumer_row_read(const struct sub_iter *it, struct bytes group,
                        struct stream_consumer *consumer)
 {
-    struct bytes row = it->sub;
-    if (!parse_start(&row, KIND_CONSUMER, group))
-        return false;
-    consumer->name = row;
-    return consumer_decode(it->value, consumer);
+    return decode_consumer_row(it->sub, it->value, group, consumer);
 }
 
 bool pending_row_read(const struct sub_iter *it, struct bytes group, struct stream_id *id,
                       struct stream_pending *pending)
 {
-    struct bytes row = it->sub;
-    return parse_start(&row, KIND_PENDING, group) && stream_id_decode(row, id) &&
-           pending_decode(it->value, pending);
+    return decode_pending_row(it->sub, it->value, group, id, pending);
 }
 
 bool given_row_read(const struct sub_iter *it, struct bytes group, struct bytes consumer,
                     struct stream_id *id)
 {
-    struct bytes row = it->sub;
-    return parse_start(&row, KIND_GIVEN, group) && match_text(&row, consumer) &&
-           stream_id_decode(row, id);
+    return decode_given_row(it->sub, group, consumer, id);
 }
 
 bool time_row_read(const struct sub_iter *it, struct bytes group, uint64_t *delivered_ms,
                    struct stream_id *id)
 {
-    struct bytes row = it->sub;
-    if (!parse_start(&row, KIND_TIME, group) || row.len != 8 + STREAM_ID_BYTES)
-        return false;
-    *delivered_ms = get_be64(row.data);
-    return stream_id_decode((struct bytes){row.data + 8, STREAM_ID_BYTES}, id);
+    return decode_time_row(it->sub, group, delivered_ms, id);
 }
 
 /* ---- reading ---- */
@@ -207,7 +83,7 @@ int group_find(struct call *call, struct entry *entry, struct bytes name,
     struct bytes value;
     int err = sub_get(call, entry, CF_DATA, group_row_key(call, name), &value);
     *group = (struct stream_group){.name = name, .entries_read = ENTRIES_READ_UNKNOWN};
-    return checked(call, err, err == OK && group_decode(value, group));
+    return checked(call, err, err == OK && decode_group(value, group));
 }
 
 int consumer_find(struct call *call, struct entry *entry, struct bytes group, struct bytes name,
@@ -216,7 +92,7 @@ int consumer_find(struct call *call, struct entry *entry, struct bytes group, st
     struct bytes value;
     int err = sub_get(call, entry, CF_DATA, consumer_row_key(call, group, name), &value);
     *consumer = (struct stream_consumer){.name = name, .active_ms = NEVER_ACTIVE};
-    return checked(call, err, err == OK && consumer_decode(value, consumer));
+    return checked(call, err, err == OK && decode_consumer(value, consumer));
 }
 
 int pending_find(struct call *call, struct entry *entry, struct bytes group, struct stream_id id,
@@ -224,7 +100,7 @@ int pending_find(struct call *call, struct entry *entry, struct bytes group, str
 {
     struct bytes value;
     int err = sub_get(call, entry, CF_DATA, pending_row_key(call, group, id), &value);
-    bool good = err == OK && pending_decode(value, pending);
+    bool good = err == OK && decode_pending(value, pending);
     if (good)
         pending->consumer = arena_copy(call->arena, pending->consumer);
     return checked(call, err, good);
@@ -234,14 +110,8 @@ int pending_find(struct call *call, struct entry *entry, struct bytes group, str
 
 void group_put(struct call *call, struct entry *entry, const struct stream_group *group)
 {
-    char value[GROUP_BYTES_TIMES];
-    (void)stream_id_encode(value, group->last);
-    put_be64(value + STREAM_ID_BYTES, (uint64_t)group->entries_read);
-    put_be64(value + STREAM_ID_BYTES + 8, group->pending);
-    put_be64(value + STREAM_ID_BYTES + 16, group->consumers);
-    put_be64(value + GROUP_BYTES, group->oldest_ms);
     sub_put(call, entry, CF_DATA, group_row_key(call, group->name),
-            (struct bytes){value, group->has_times ? GROUP_BYTES_TIMES : GROUP_BYTES});
+            encode_group(call->arena, group));
 }
 
 void group_delete(struct call *call, struct entry *entry, struct bytes name)
@@ -252,12 +122,8 @@ void group_delete(struct call *call, struct entry *entry, struct bytes name)
 void consumer_put(struct call *call, struct entry *entry, struct bytes group,
                   const struct stream_consumer *consumer)
 {
-    char value[CONSUMER_BYTES];
-    put_be64(value, consumer->seen_ms);
-    put_be64(value + 8, consumer->pending);
-    put_be64(value + 16, consumer->active_ms);
     sub_put(call, entry, CF_DATA, consumer_row_key(call, group, consumer->name),
-            (struct bytes){value, sizeof value});
+            encode_consumer(call->arena, consumer));
 }
 
 bool consumer_open(struct call *call, struct entry *entry, struct stream_group *group,
@@ -293,13 +159,8 @@ static bool consumer_lost(struct call *call, struct entry *entry, struct stream_
 void pending_put(struct call *call, struct entry *entry, struct bytes group, struct stream_id id,
                  const struct stream_pending *pending)
 {
-    size_t len = PENDING_BYTES + pending->consumer.len;
-    char *value = arena_alloc(call->arena, len);
-    put_be64(value, pending->delivered_ms);
-    put_be64(value + 8, pending->deliveries);
-    if (pending->consumer.len)
-        memcpy(value + PENDING_BYTES, pending->consumer.data, pending->consumer.len);
-    sub_put(call, entry, CF_DATA, pending_row_key(call, group, id), (struct bytes){value, len});
+    sub_put(call, entry, CF_DATA, pending_row_key(call, group, id),
+            encode_pending(call->arena, pending));
 }
 
 void pending_time_put(struct call *call, struct entry *entry, struct stream_group *group,
@@ -416,15 +277,9 @@ bool rows_drop(struct call *call, struct entry *entry, struct bytes prefix)
 
 bool group_rows_drop(struct call *call, struct entry *entry, struct bytes group)
 {
-    char *end;
-    char *key = start_key(call, KIND_CONSUMER, group, 0, &end);
-    struct bytes prefix = {key, (size_t)(end - key)};
-    static const char kinds[] = {KIND_CONSUMER, KIND_GIVEN, KIND_PENDING, KIND_TIME};
-    for (size_t i = 0; i < sizeof kinds; i++) {
-        key[0] = kinds[i];
-        if (!rows_drop(call, entry, prefix))
+    for (unsigned kind = 0; kind < STREAM_GROUP_KINDS; kind++)
+        if (!rows_drop(call, entry, encode_group_rows(call->arena, kind, group)))
             return false;
-    }
     return true;
 }
 

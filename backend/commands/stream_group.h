@@ -10,36 +10,6 @@
 
 #include "backend/commands/stream.h"
 
-enum { ENTRIES_READ_UNKNOWN = -1 };
-
-struct stream_group {
-    struct bytes name;
-    struct stream_id last; /* newest delivered entry */
-    int64_t entries_read;  /* number of entries added up to `last`, or ENTRIES_READ_UNKNOWN */
-    uint64_t pending;
-    uint64_t consumers;
-    /* there is an index of the pending entries by time: the group was used with CLAIM */
-    bool has_times;
-    uint64_t oldest_ms; /* then: no entry of the index was delivered earlier */
-};
-
-static const uint64_t NEVER_ACTIVE = UINT64_MAX;
-
-struct stream_consumer {
-    struct bytes name;
-    uint64_t seen_ms;   /* wall clock time of the last command for it */
-    uint64_t active_ms; /* … that delivered entries to it or claimed some, or NEVER_ACTIVE */
-    uint64_t pending;
-    bool exists; /* has a row, or gets one when saved */
-};
-
-/* An entry that was delivered and not acknowledged. */
-struct stream_pending {
-    uint64_t delivered_ms;
-    uint64_t deliveries;
-    struct bytes consumer; /* consumer's name, in the call's arena */
-};
-
 /* The time since the entry was delivered. */
 static inline uint64_t stream_idle_ms(const struct call *call, const struct stream_pending *pending)
 {

@@ -1,9 +1,10 @@
 /*
- * main.c - scree-copy: moves data into Scree, and back to Redis. It has nothing of the servers but their formats and connections.
+ * main.c - scree-copy: moves data into Scree, and back to Redis. It has nothing of the servers but their formats, stores and connections.
  */
 #include "backend/copy/back.h"
 #include "backend/copy/copy.h"
 #include "backend/copy/live.h"
+#include "backend/copy/to_file.h"
 #include "shared/command/command.h"
 #include "shared/log.h"
 
@@ -22,6 +23,8 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_ERROR);
     command_init();
+    if (options.to.file)
+        return (int)to_file_run(&options);
     if (options.file)
         return (int)copy_run(&options);
     return (int)(options.is_from_scree ? back_run(&options) : live_run(&options));

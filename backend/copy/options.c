@@ -1,5 +1,6 @@
 #include "backend/copy/options.h"
 
+#include "backend/format/rdb.h"
 #include "config/option.h"
 #include "shared/check.h"
 #include "shared/glob.h"
@@ -15,6 +16,8 @@ static const char HELP[] =
     "[options]\n"
     "       scree-copy [run|check|verify] --from kvrocks:DIR [--namespace NAME] --to TARGET "
     "[options]\n"
+    "       scree-copy [run|check] --from backup:DIR[,DIR...] [--namespace NAME] --to rdb:FILE "
+    "[options]\n"
     "       scree-copy [run|cutover] --from redis://[USER@]HOST:PORT --to scree://[USER@]HOST:PORT "
     "--spool DIR "
     "[options]\n"
@@ -26,6 +29,7 @@ static const char HELP[] =
     "to live.\n"
     "Or a directory of Kvrocks 2.\n"
     "Or copies a running server as its replica, and then every change, until it is stopped.\n"
+    "Or writes a backup of Scree as one RDB file, of the backup's moment.\n"
     "Or keeps a Redis 7 or Valkey equal to Scree, which needs change-log.\n"
     "\n"
     "  run       checks the file and the target, then copies (without a word: run)\n"
@@ -36,19 +40,29 @@ static const char HELP[] =
     "the "
     "target has\n"
     "            all of them; if that fails, the server takes writes as before\n"
-    "\n"
+    "\n";
+
+static const char HELP_OPTIONS[] =
     "  --from SOURCE       rdb:FILE, or rdb:- for standard input; redis://[USER@]HOST:PORT, a "
     "running server;\n"
     "                      rediss:// uses TLS. The password is in $FROM_PASSWORD\n"
     "                      scree://[USER@]HOST:PORT, with --to redis://\n"
     "                      kvrocks:DIR, the directory db of a Kvrocks that does not run, or one "
     "of its backups\n"
-    "  --namespace NAME    of Kvrocks: copies this one; needed if several have keys\n"
+    "                      backup:DIR, a backup of the whole cluster; several directories, "
+    "separated by commas,\n"
+    "                      if its shards are on several machines\n"
+    "  --namespace NAME    of Kvrocks or a backup: copies this one; needed if several have keys\n"
     "  --to TARGET         scree://[USER@]HOST:PORT[/DB], a proxy or a backend; screes:// uses "
     "TLS; null: only\n"
     "                      reads the file; redis:// or rediss://, with --from scree://. USER is a "
     "namespace or an\n"
     "                      ACL user; its password is in $TO_PASSWORD\n"
+    "                      rdb:FILE, with --from backup:; FILE.part and FILE.scratch stand beside "
+    "it until it is whole\n"
+    "  --rdb-version N     of rdb:FILE: 10 (default) for Redis 7.0 and later; 12 for Redis 7.4 and "
+    "later, with\n"
+    "                      times to live of fields\n"
     "  --db LIST           0,3=5: only databases 0 and 3 of the source, and 3 into 5 (default: "
     "each "
     "into its own)\n"
@@ -156,21 +170,29 @@ static bool parse_server(struct copy_options *options, const char *text)
     return rest && parse_address(from, rest) && from->db < 0;
 }
 
+/* rdb:FILE, kvrocks:DIR or backup:DIR. False: it is none of these. */
+static bool parse_origin(struct copy_options *options, const char *text)
+{
+    static const char *const schemes[] = {
+        [ORIGIN_RDB] = "rdb:", [ORIGIN_KVROCKS] = "kvrocks:", [ORIGIN_BACKUP] = "backup:"};
+    for (unsigned i = 0; i < COUNT_OF(schemes); i++) {
+        size_t len = strlen(schemes[i]);
+        if (strncmp(text, schemes[i], len) == 0 && text[len]) {
+            options->file = text + len;
+            options->origin = (enum copy_origin)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool parse_from(struct copy_options *options, const char *text)
 {
-    static const char kvrocks[] = "kvrocks:";
-    if (strncmp(text, "rdb:", 4) == 0 && text[4]) {
-        options->file = text + 4;
+    if (parse_origin(options, text))
         return true;
-    }
-    if (strncmp(text, kvrocks, strlen(kvrocks)) == 0 && text[strlen(kvrocks)]) {
-        options->file = text + strlen(kvrocks);
-        options->is_kvrocks = true;
-        return true;
-    }
     if (!parse_server(options, text))
-        return wrong("--from: expected rdb:FILE, rdb:-, kvrocks:DIR, redis://[USER@]HOST:PORT or "
-                     "scree://…, not '%s'",
+        return wrong("--from: expected rdb:FILE, rdb:-, kvrocks:DIR, backup:DIR, "
+                     "redis://[USER@]HOST:PORT or scree://…, not '%s'",
                      text);
     return strchr(options->from.user, ':') == NULL ||
            wrong("--from: a password does not belong into the address: set FROM_PASSWORD");
@@ -194,13 +216,15 @@ static bool parse_to(struct copy_options *options, const char *text)
     to->is_null = strcmp(text, "null:") == 0;
     const char *rest = parse_scheme(text, &is_scree, &to->is_secure);
     options->is_to_redis = rest && !is_scree;
-    if (to->is_null)
+    if (strncmp(text, "rdb:", 4) == 0 && text[4])
+        to->file = text + 4;
+    if (to->is_null || to->file)
         return true;
     if (rest && parse_address(to, rest))
         return strchr(to->user, ':') == NULL ||
                wrong("--to: a password does not belong into the address: set TO_PASSWORD");
-    return wrong("--to: expected scree://[USER@]HOST:PORT[/DB], screes://…, redis://… or null:, "
-                 "not '%s'",
+    return wrong("--to: expected scree://[USER@]HOST:PORT[/DB], screes://…, redis://…, "
+                 "rdb:FILE or null:, not '%s'",
                  text);
 }
 
@@ -263,6 +287,15 @@ static bool parse_lanes(struct copy_options *options, const char *text)
     return true;
 }
 
+static bool parse_rdb_version(struct copy_options *options, const char *text)
+{
+    uint64_t *version = &options->to.rdb_version;
+    return (number_parse_uint64(bytes_of(text), version) && *version >= RDB_VERSION &&
+            *version <= RDB_VERSION_REDIS_MAX) ||
+           wrong("--rdb-version: expected a number from %d to %d, not '%s'", RDB_VERSION,
+                 RDB_VERSION_REDIS_MAX, text);
+}
+
 static bool parse_rate(struct copy_options *options, const char *text)
 {
     return option_number(OPTION_BYTES, bytes_of(text), &options->rate_bytes) ||
@@ -316,6 +349,8 @@ static bool parse_pair(struct copy_options *options, const char *name, const cha
     }
     if (strcmp(name, "--lanes") == 0)
         return parse_lanes(options, value);
+    if (strcmp(name, "--rdb-version") == 0)
+        return parse_rdb_version(options, value);
     if (strcmp(name, "--rate") == 0)
         return parse_rate(options, value);
     return parse_tls_file(options, name, value);
@@ -372,8 +407,8 @@ static bool is_complete_file(const struct copy_options *options)
 {
     if (options->command == COPY_CUTOVER)
         return wrong("cutover needs a running server: --from redis://HOST:PORT");
-    if (options->space && !options->is_kvrocks)
-        return wrong("--namespace is for --from kvrocks:DIR");
+    if (options->space && options->origin != ORIGIN_KVROCKS)
+        return wrong("--namespace is for --from kvrocks:DIR or backup:DIR");
     if (options->existing == EXISTING_REFUSE && options->command == COPY_RUN &&
         strcmp(options->file, "-") == 0)
         return wrong(
@@ -411,12 +446,35 @@ static bool is_complete_back(const struct copy_options *options)
            wrong("--existing keep: later changes would go into keys that were kept");
 }
 
+static bool is_complete_backup(const struct copy_options *options)
+{
+    if (!options->file || options->origin != ORIGIN_BACKUP)
+        return wrong("--to rdb:FILE needs --from backup:DIR");
+    if (!options->to.file)
+        return wrong("--from backup: needs --to rdb:FILE");
+    if (options->command == COPY_VERIFY || options->command == COPY_CUTOVER)
+        return wrong("--to rdb: has no verify and no cutover: scree-copy check --from rdb:FILE "
+                     "--to null: reads the whole file");
+    if (*options->spool || options->rate_bytes)
+        return wrong("--spool and --rate are not for --to rdb:");
+    if (strcmp(options->to.file, "-") == 0)
+        return wrong("--to rdb: needs a file, not standard output");
+    if (!has_own_dbs(&options->dbs))
+        return wrong("--to rdb: each database goes into one of its own, such as --db 0=5");
+    return options->existing != EXISTING_KEEP ||
+           wrong("--existing keep: a file is written whole: expected replace or refuse");
+}
+
 static bool are_complete(const struct copy_options *options)
 {
     if (!options->file && !*options->from.address)
         return wrong("--from is missing");
-    if (!options->to.is_null && !*options->to.address)
+    if (!options->to.is_null && !options->to.file && !*options->to.address)
         return wrong("--to is missing");
+    if (options->to.file || (options->file && options->origin == ORIGIN_BACKUP))
+        return is_complete_backup(options);
+    if (options->to.rdb_version)
+        return wrong("--rdb-version is for --to rdb:FILE");
     if (options->to.db >= 0 && options->dbs.count > 0)
         return wrong("--db and a database in --to exclude each other");
     if (!options->file && options->is_from_scree)
@@ -446,6 +504,7 @@ enum options_result options_parse(int argc, char **argv, struct copy_options *op
     }
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         (void)fputs(HELP, stdout);
+        (void)fputs(HELP_OPTIONS, stdout);
         return OPTIONS_DONE;
     }
     return parse_all(argc, argv, options) && are_complete(options) ? OPTIONS_RUN : OPTIONS_WRONG;

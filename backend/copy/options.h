@@ -4,6 +4,7 @@
  *   scree-copy [run|check|verify] --from rdb:FILE --to scree://[user@]host:port[/db] [options]
  *   scree-copy [run|check|verify] --from kvrocks:DIR [--namespace NAME] --to …
  *   scree-copy [run|check|verify] --from scree://[user@]host:port --to redis://[user@]host:port [options]
+ *   scree-copy [run|check] --from backup:DIR[,DIR…] [--namespace NAME] --to rdb:FILE [options]
  *   scree-copy [run] --from redis://[user@]host:port --to scree://[user@]host:port --spool DIR [options]
  *
  * The user is that of AUTH: an ACL user, or a namespace. Passwords come from the environment (FROM_PASSWORD, TO_PASSWORD), so that no list of processes
@@ -16,11 +17,15 @@
 enum { COPY_GLOBS_MAX = 64, COPY_DBS_MAX = 64, COPY_ADDRESS_MAX = 512, COPY_LANES_MAX = 64 };
 
 enum copy_command { COPY_RUN, COPY_CHECK, COPY_VERIFY, COPY_CUTOVER };
+/* What is read, unless it is a server. */
+enum copy_origin { ORIGIN_RDB, ORIGIN_KVROCKS, ORIGIN_BACKUP };
 /* What happens to keys that the target has already. */
 enum copy_existing { EXISTING_REPLACE, EXISTING_KEEP, EXISTING_REFUSE };
 
 struct copy_target {
-    bool is_null; /* null: nothing is sent */
+    bool is_null;         /* null: nothing is sent */
+    const char *file;     /* behind rdb:; NULL: the target is a server */
+    uint64_t rdb_version; /* of that file */
     bool is_secure;
     char user[COPY_ADDRESS_MAX];    /* empty: none */
     char address[COPY_ADDRESS_MAX]; /* host:port */
@@ -49,9 +54,9 @@ struct copy_tls {
 
 struct copy_options {
     enum copy_command command;
-    const char *file;        /* behind rdb: or kvrocks:; NULL: the source is a server */
-    bool is_kvrocks;         /* it is a directory of Kvrocks */
-    const char *space;       /* its namespace that is copied; NULL: the only one that has keys */
+    const char *file;        /* behind rdb:, kvrocks: or backup:; NULL: the source is a server */
+    enum copy_origin origin; /* what it is */
+    const char *space;       /* the namespace that is copied; NULL: the only one that has keys */
     struct copy_target from; /* a server: redis://, rediss://, scree://, screes:// */
     bool is_from_scree;
     bool is_to_redis;

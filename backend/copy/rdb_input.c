@@ -29,7 +29,7 @@ static enum input_result input_bad(struct rdb_input *input, const char *format, 
     va_start(values, format);
     (void)vsnprintf(reason, sizeof reason, format, values);
     va_end(values);
-    if (input->kvrocks)
+    if (input->bytes)
         (void)snprintf(input->error, sizeof input->error, "%s: %s", input->path, reason);
     else
         (void)snprintf(input->error, sizeof input->error, "%s, at byte %" PRIu64 ": %s",
@@ -74,30 +74,45 @@ bool rdb_input_open(struct rdb_input *input, const char *path, size_t part_max)
     return open_path(input);
 }
 
+void rdb_input_open_bytes(struct rdb_input *input, const char *path,
+                          const struct input_bytes *bytes, void *owner, size_t part_max)
+{
+    init_input(input, path, part_max);
+    input->bytes = bytes;
+    input->owner = owner;
+}
+
+static void close_kvrocks(void *owner)
+{
+    kvrocks_close(owner);
+}
+
 static bool open_kvrocks(struct rdb_input *input, const char *path, const char *space,
                          size_t part_max)
 {
+    static const struct input_bytes bytes = {kvrocks_read, kvrocks_error, close_kvrocks};
     char error[KVROCKS_ERROR_MAX];
-    init_input(input, path, part_max);
-    input->kvrocks = kvrocks_open(path, space, error);
-    if (!input->kvrocks)
+    struct kvrocks *kvrocks = kvrocks_open(path, space, error);
+    rdb_input_open_bytes(input, path, kvrocks ? &bytes : NULL, kvrocks, part_max);
+    if (!kvrocks)
         (void)snprintf(input->error, sizeof input->error, "%s", error);
-    return input->kvrocks;
+    return kvrocks;
 }
 
 bool rdb_input_open_source(struct rdb_input *input, const struct copy_options *options,
                            size_t part_max)
 {
-    return options->is_kvrocks ? open_kvrocks(input, options->file, options->space, part_max)
-                               : rdb_input_open(input, options->file, part_max);
+    return options->origin == ORIGIN_KVROCKS
+               ? open_kvrocks(input, options->file, options->space, part_max)
+               : rdb_input_open(input, options->file, part_max);
 }
 
 void rdb_input_close(struct rdb_input *input)
 {
     if (input->fd >= 0)
         (void)close(input->fd);
-    if (input->kvrocks)
-        kvrocks_close(input->kvrocks);
+    if (input->bytes && input->bytes->close)
+        input->bytes->close(input->owner);
     arena_fini(&input->arena);
     free(input->buffer);
 }
@@ -106,7 +121,7 @@ void rdb_input_close(struct rdb_input *input)
 
 static void consume(struct rdb_input *input, size_t size)
 {
-    if (!input->kvrocks) /* RocksDB has checksums of its own */
+    if (!input->bytes) /* RocksDB has checksums of its own */
         input->crc = crc64(input->crc, (struct bytes){input->buffer + input->start, size});
     input->start += size;
     input->offset += size;
@@ -132,7 +147,7 @@ static bool make_buffer_room(struct rdb_input *input)
 
 static ssize_t read_source(struct rdb_input *input, char *to, size_t size)
 {
-    return input->kvrocks ? kvrocks_read(input->kvrocks, to, size) : read(input->fd, to, size);
+    return input->bytes ? input->bytes->read(input->owner, to, size) : read(input->fd, to, size);
 }
 
 static bool read_more(struct rdb_input *input)
@@ -140,7 +155,7 @@ static bool read_more(struct rdb_input *input)
     ssize_t got;
     do
         got = read_source(input, input->buffer + input->end, input->cap - input->end);
-    while (got < 0 && errno == EINTR && !input->kvrocks);
+    while (got < 0 && errno == EINTR && !input->bytes);
     if (got > 0)
         input->end += (size_t)got;
     input->is_at_end = got == 0;
@@ -166,7 +181,7 @@ static enum input_result read_missing(struct rdb_input *input, uint64_t missing)
         return input_bad(input, "no memory for an element of over %zu bytes", input->cap);
     if (!read_more(input))
         return input_bad(input, "cannot be read: %s",
-                         input->kvrocks ? kvrocks_error(input->kvrocks) : strerror(errno));
+                         input->bytes ? input->bytes->error(input->owner) : strerror(errno));
     return INPUT_ITEM;
 }
 

@@ -1,5 +1,5 @@
 /*
- * rdb_input.h - reads an RDB file, standard input or a directory of Kvrocks, and yields its items (format/rdb_file.h).
+ * rdb_input.h - reads an RDB file, standard input, or what is read as one, and yields its items (format/rdb_file.h).
  *
  *   file ─ read ─► buffer [ consumed │ item │ item │ ite… ] ─ rdb_file_next ─► item
  *                                     └─ checksum of the consumed bytes ─┘
@@ -12,16 +12,24 @@
 #include "backend/copy/options.h"
 #include "backend/format/rdb_file.h"
 
+#include <sys/types.h>
+
 enum { INPUT_ERROR_MAX = 1024 };
 
 enum input_result { INPUT_ITEM, INPUT_END, INPUT_BAD };
 
-struct kvrocks;
+/* What is read as if it were an RDB file: a directory of Kvrocks (kvrocks.h), a backup (backup_rdb.h). */
+struct input_bytes {
+    ssize_t (*read)(void *owner, char *to, size_t size); /* as read(2) */
+    const char *(*error)(const void *owner);             /* why it has failed */
+    void (*close)(void *owner);                          /* NULL: the owner goes on */
+};
 
 struct rdb_input {
     int fd;
-    struct kvrocks *kvrocks; /* NULL: the bytes come from fd */
-    const char *path;        /* "-": standard input */
+    const struct input_bytes *bytes; /* NULL: they come from fd */
+    void *owner;
+    const char *path; /* "-": standard input */
     char *buffer;
     size_t start; /* of the bytes that are not consumed */
     size_t end;
@@ -41,6 +49,9 @@ bool rdb_input_open(struct rdb_input *input, const char *path, size_t part_max);
 /* Opens the file or the directory of Kvrocks (kvrocks.h) that is to be copied. */
 bool rdb_input_open_source(struct rdb_input *input, const struct copy_options *options,
                            size_t part_max);
+/* Reads from these; `path` is their name for errors. */
+void rdb_input_open_bytes(struct rdb_input *input, const char *path,
+                          const struct input_bytes *bytes, void *owner, size_t part_max);
 void rdb_input_close(struct rdb_input *input);
 /* The item, and what it borrows, is valid until the next call. */
 enum input_result rdb_input_next(struct rdb_input *input, struct rdb_item *item);

@@ -216,3 +216,48 @@ bool rdb_elements_skip(struct rdb_elements *elements)
             return false;
     return true;
 }
+
+/* ---- writing ---- */
+
+static void write_integer_element(struct rdb_writer *writer, struct bytes sub)
+{
+    uint64_t value = 0;
+    (void)decode_u64(sub, &value);
+    rdb_write_length(writer, RDB_OPCODE_UINT);
+    rdb_write_length(writer, value);
+}
+
+static void write_scored_element(struct rdb_writer *writer, struct bytes sub, struct bytes value)
+{
+    uint64_t bits = 0;
+    (void)decode_u64(value, &bits);
+    rdb_write_string(writer, sub);
+    rdb_write_double(writer, decode_score(bits));
+}
+
+void rdb_write_element(struct rdb_writer *writer, enum type type, struct bytes sub,
+                       struct bytes value)
+{
+    if (type == TYPE_SORTEDINT) {
+        write_integer_element(writer, sub);
+    } else if (type == TYPE_ZSET) {
+        write_scored_element(writer, sub, value);
+    } else {
+        if (type != TYPE_LIST)
+            rdb_write_string(writer, sub);
+        if (type != TYPE_SET)
+            rdb_write_string(writer, value);
+    }
+}
+
+enum rdb_type rdb_plain_type(enum type type)
+{
+    static const enum rdb_type types[TYPE_COUNT] = {
+        [TYPE_HASH] = RDB_TYPE_HASH,
+        [TYPE_LIST] = RDB_TYPE_LIST,
+        [TYPE_SET] = RDB_TYPE_SET,
+        [TYPE_ZSET] = RDB_TYPE_ZSET_2,
+        [TYPE_SORTEDINT] = RDB_TYPE_MODULE_2,
+    };
+    return types[type];
+}

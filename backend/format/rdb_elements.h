@@ -63,3 +63,9 @@ void rdb_elements_part(struct rdb_elements *elements, struct rdb_reader *reader,
 enum rdb_pack rdb_elements_next(struct rdb_elements *elements, struct rdb_element *element);
 /* Skips a unit or node without decoding it. */
 bool rdb_elements_skip(struct rdb_elements *elements);
+
+/* Writes an element of a collection of this type, of which the row has this sub key and value, in the plain form (rdb_plain_type). */
+void rdb_write_element(struct rdb_writer *writer, enum type type, struct bytes sub,
+                       struct bytes value);
+/* The type byte of a collection that is written element by element. */
+enum rdb_type rdb_plain_type(enum type type);

@@ -40,7 +40,12 @@ static struct storage *open_at(struct store_env *env, const struct backend_confi
 struct storage *partition_store_open_raw(struct store_env *env, const struct backend_config *config,
                                          const char *path, char *error, size_t size)
 {
-    return open_at(env, config, path, NULL, error, size);
+    struct storage *storage = open_at(env, config, path, NULL, error, size);
+    if (!storage || !storage_is_behind(storage))
+        return storage;
+    (void)snprintf(error, size, "%s: No space left on device: the rows of its log need room", path);
+    storage_close(storage);
+    return NULL;
 }
 
 /* The number in a system row; 0: there is no row. False: it cannot be read. */

@@ -25,7 +25,8 @@ struct store_options partition_store_options(const struct backend_config *config
 /* Opens <data>/<name>; created if it is missing. NULL and the reason in error[size]. */
 struct storage *partition_store_open(struct store_env *env, const struct backend_config *config,
                                      const char *name, char *error, size_t size);
-/* Opens a store at a path, without checking the format, and without dropping orphans in compaction. */
+/* Opens a store at a path, without checking the format, and without dropping orphans in compaction. Refused on a full disk, where the tables
+ * would lack the rows of the log. */
 struct storage *partition_store_open_raw(struct store_env *env, const struct backend_config *config,
                                          const char *path, char *error, size_t size);
 /* The data format; 0: none yet. False: it cannot be read. */

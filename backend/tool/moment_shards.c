@@ -217,11 +217,11 @@ static bool replay_shard(struct moment_shards *shards, size_t index)
     if (!storage)
         return false;
     struct ending ending = {shards, index, storage_store(storage), NULL};
-    bool good =
-        moment_replay(storage, source, order->archive, order->time_us, &batches, REASON(shards)) &&
-        moment_slots_add(shards->slots, index, storage, REASON(shards)) &&
-        each_transaction_row(shards, ending.store, note_transaction, &ending);
-    if (good)
+    bool good = (!order->archive || moment_replay(storage, source, order->archive, order->time_us,
+                                                  &batches, REASON(shards))) &&
+                moment_slots_add(shards->slots, index, storage, REASON(shards)) &&
+                each_transaction_row(shards, ending.store, note_transaction, &ending);
+    if (good && order->archive)
         (void)printf("# shard %s: %llu batches of the archive\n", source->manifest->shard,
                      (unsigned long long)batches);
     return close_shard(shards, storage, good);

@@ -1,5 +1,5 @@
 /*
- * moment_shards.h - all shards of a backup as of one moment, for the import of their rows (import.h).
+ * moment_shards.h - all shards of a backup as of one moment, for the import of their rows (import.h), or for a file of Redis (copy/backup.h).
  *
  *   files of the backup ─► a scratch directory for each shard ─► batches of the archive, up to the moment ─► transactions are ended
  *                                                                        └─► which shard has which slot
@@ -20,7 +20,7 @@ struct moment_order {
     struct store_env *env;
     const struct backend_config *config; /* the scratch directories lie in its data directory */
     const struct sources *sources;
-    const char *archive;
+    const char *archive; /* NULL: the shards are as the backup has them */
     uint64_t time_us;
     struct disk_progress *progress;
 };

@@ -1,9 +1,7 @@
 #include "backend/tool/tool.h"
 
-#include "shared/clock.h"
 #include "shared/log.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 
 const struct program_tool tool_arguments[TOOL_COUNT] = {
@@ -57,20 +55,6 @@ static const struct {
     {TOOL_TO, TOOL_RESTORE},          {TOOL_TO, TOOL_ARCHIVE},      {TOOL_LIST_TIMES, TOOL_ARCHIVE},
     {TOOL_PRUNE, TOOL_ARCHIVE},       {TOOL_DRY_RUN, TOOL_PRUNE},
 };
-
-void tool_progress(const char *format, ...)
-{
-    static uint64_t told_us;
-    uint64_t now_us = clock_mono_us();
-    va_list arguments;
-    if (told_us && now_us - told_us < 1000000)
-        return;
-    told_us = now_us;
-    va_start(arguments, format);
-    (void)vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    (void)fputc('\n', stderr);
-}
 
 static void use_data(struct backend_config *config, const char *data)
 {

@@ -4,7 +4,7 @@
     shared ◄─ command ◄─ acl ◄─ net ◄─ config ◄─┬─ proxy:   core ◄─ upstream ◄─ client ◄─ cluster ◄─ local ◄─ status ◄─ run ◄─ tool ◄─ main.c
                                                 └─ backend: format ◄─┬─ wal ◄───┬─ storage ◄─ context ◄─ keyspace ◄─ rank ◄─ peer
                                                                      └─ store ◄─┘  ◄─ replica ◄─ session ◄─ transaction ◄─ dispatch ◄─ slots ◄─ partition
-                                                                        ◄─ script ◄─ backup ◄─ archive ◄─ feed ◄─ commands ◄─ tool ◄─ backend/*.c
+                                                                        ◄─ script ◄─ backup ◄─ archive ◄─ feed ◄─ commands ◄─ tool ◄─ rdb ◄─ copy ◄─ backend/*.c
 
 A file includes and calls its own room and rooms below it; wal and store lie beside each other. A room above is reached only
 through a table of functions that it fills (struct client_events, handlers.h). Public functions have different names, so that a
@@ -27,7 +27,8 @@ BELOW_ALL = ['shared', 'shared/command', 'shared/acl', 'shared/net', 'config']
 BACKEND = ['backend/format', 'backend/format/json', 'backend/consensus', 'backend/wal', 'backend/store', 'backend/storage',
            'backend/context', 'backend/keyspace', 'backend/rank', 'backend/peer', 'backend/replica', 'backend/session',
            'backend/transaction', 'backend/dispatch', 'backend/slots', 'backend/partition', 'backend/script', 'backend/backup',
-           'backend/archive', 'backend/feed', 'backend/commands', 'backend/tool', 'backend/copy', 'backend']
+           'backend/archive', 'backend/feed', 'backend/commands', 'backend/tool', 'backend/rdb', 'backend/copy',
+           'backend']
 PROXY = ['proxy/core', 'proxy/upstream', 'proxy/client', 'proxy/cluster', 'proxy/local', 'proxy/status', 'proxy/run',
          'proxy/tool', 'proxy']
 # Rooms of which neither includes the other.
