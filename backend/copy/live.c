@@ -172,9 +172,10 @@ static bool take_session(struct live *live, const struct live_row *row)
 static bool begin_first(struct live *live)
 {
     struct source_point nothing = {.position = 0};
+    char rules[SPOOL_PATH_MAX];
     struct live_row row;
-    if (spool_is_fenced(&live->spool))
-        return live_fail(live, EXIT_SOURCE, live->spool.rules,
+    if (spool_is_fenced(&live->spool, rules))
+        return live_fail(live, EXIT_SOURCE, rules,
                          "a cut-over that was killed has left these rules of the source's users, "
                          "who may still be refused writes: give them back with redis-cli, and "
                          "remove the file .fence beside it");

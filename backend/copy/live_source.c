@@ -1,6 +1,7 @@
 #include "backend/copy/live_source.h"
 
 #include "backend/copy/lanes.h"
+#include "backend/copy/live_find.h"
 #include "shared/check.h"
 #include "shared/error_code.h"
 #include "shared/net/loop.h"
@@ -28,6 +29,7 @@ enum { MARK_BYTES = 40, HEADER_MAX = 512, AGAIN_TICKS_MAX = 50 };
 /* What is expected from the source next. */
 enum source_step {
     SOURCE_WAITS,  /* to connect again */
+    SOURCE_FINDS,  /* asks where the source is */
     SOURCE_GREETS, /* replies to AUTH and REPLCONF */
     SOURCE_SYNCS,  /* the reply to PSYNC */
     SOURCE_HEADER, /* of the full copy */
@@ -38,6 +40,7 @@ enum source_step {
 struct live_source {
     const struct copy_options *options;
     struct spool *spool;
+    char address[COPY_ADDRESS_MAX]; /* where the source is, or was */
     struct tls_context *tls;
     struct loop *loop;
     struct stream *stream;
@@ -55,6 +58,7 @@ struct live_source {
     struct source_point point; /* of the end of the spool */
     _Atomic uint64_t durable;
     _Atomic bool stops;
+    bool is_stopped; /* the same, for this thread */
     pthread_t thread;
     pthread_mutex_t lock; /* of `state` */
     pthread_cond_t changed;
@@ -80,9 +84,8 @@ static void source_fail(struct live_source *source, enum copy_exit code, const c
     (void)pthread_mutex_lock(&source->lock);
     if (source->state.exit == EXIT_DONE) {
         source->state.exit = code;
-        (void)snprintf(source->state.error, SOURCE_ERROR_MAX, "%.200s: %s%.*s",
-                       source->options->from.address, what,
-                       (int)(reason.len < 250 ? reason.len : 250), reason.data);
+        (void)snprintf(source->state.error, SOURCE_ERROR_MAX, "%.200s: %.300s%.*s", source->address,
+                       what, (int)(reason.len < 500 ? reason.len : 500), reason.data);
     }
     (void)pthread_cond_broadcast(&source->changed);
     (void)pthread_mutex_unlock(&source->lock);
@@ -374,16 +377,39 @@ static void on_source_open(void *owner, int err)
     source->has_connected |= !err;
 }
 
-static void connect_source(struct live_source *source)
+static void open_source_stream(struct live_source *source)
 {
     static const struct stream_events events = {.on_data = on_source_data, .on_end = on_source_end};
-    const char *address = source->options->from.address;
+    const char *address = source->address;
     source->step = SOURCE_GREETS;
     source->silent_ticks = 0;
     source->stream =
         stream_connect(source->loop, address, CONNECT_MS, &events, on_source_open, source);
     if (source->tls)
         stream_secure(source->stream, source->tls, address);
+}
+
+static void connect_source(struct live_source *source)
+{
+    if (source->options->from.seeds.count == 0) {
+        open_source_stream(source);
+        return;
+    }
+    source->step = SOURCE_FINDS;
+    loop_stop(source->loop); /* it is found outside of the loop's callbacks: run_source */
+}
+
+/* Asks where the source is, and connects to it. */
+static void find_and_connect(struct live_source *source)
+{
+    char error[WIRE_ERROR_MAX] = "";
+    if (find_source(source->loop, source->options, &source->is_stopped, source->address, error)) {
+        open_source_stream(source);
+        return;
+    }
+    disconnect(source);
+    if (!source->has_connected && !source->is_stopped)
+        source_fail(source, EXIT_SOURCE, "the source was not found: ", bytes_of(error));
 }
 
 /* ---- time ---- */
@@ -403,11 +429,12 @@ static void on_source_tick(void *owner)
 {
     struct live_source *source = owner;
     source->ticks++;
-    if (atomic_load(&source->stops))
+    source->is_stopped = atomic_load(&source->stops);
+    if (source->is_stopped)
         loop_stop(source->loop);
     else if (source->step == SOURCE_WAITS && source->ticks >= source->again_ticks)
         connect_source(source);
-    else if (source->step != SOURCE_WAITS && ++source->silent_ticks > SILENT_TICKS)
+    else if (source->stream && ++source->silent_ticks > SILENT_TICKS)
         disconnect(source);
     else if (source->step == SOURCE_STREAMS)
         tell_durable(source);
@@ -421,6 +448,10 @@ static void *run_source(void *owner)
     connect_source(source);
     timer_start(source->timer, TICK_MS, TICK_MS);
     loop_run(source->loop);
+    while (source->step == SOURCE_FINDS && !source->is_stopped) {
+        find_and_connect(source);
+        loop_run(source->loop);
+    }
     disconnect(source);
     timer_free(source->timer);
     loop_free(source->loop);
@@ -436,6 +467,7 @@ struct live_source *live_source_new(const struct copy_options *options, struct s
     CHECK(source);
     source->options = options;
     source->spool = spool;
+    (void)snprintf(source->address, sizeof source->address, "%s", options->from.address);
     source->point = *from;
     source->durable = source->state.end = from->position;
     memcpy(source->state.id, from->id, sizeof source->state.id);

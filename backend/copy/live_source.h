@@ -6,7 +6,7 @@
  *     +CONTINUE [id]          ─────────────────────────────────────────────┴─► stream ─► spool, for ever
  *   REPLCONF ACK position        what is durable in the target, ten times a second if it has changed
  *
- * A connection that breaks is made again, and continues at the end of the spool. If the source does not have these bytes any more, its
+ * A connection that breaks is made again, to the master of that moment (live_find.h), and continues at the end of the spool. If the source does not have these bytes any more, its
  * history is lost: the copy must begin anew. Without a listening port, no Sentinel elects this replica.
  */
 #pragma once
@@ -15,7 +15,7 @@
 #include "backend/copy/options.h"
 #include "backend/copy/report.h"
 
-enum { SOURCE_ERROR_MAX = 512, REPLICATION_ID_BYTES = 40 };
+enum { SOURCE_ERROR_MAX = 1024, REPLICATION_ID_BYTES = 40 };
 
 /* Where a stream stands. */
 struct source_point {

@@ -79,7 +79,6 @@ bool spool_open(struct spool *spool, const char *folder, const char *session)
         .folder = folder, .session = session, .lock = -1, .rdb = -1, .write = -1, .read = -1};
     spool->write_start = UINT64_MAX;
     spool_path(spool, "rdb", spool->path);
-    spool_path(spool, "acl", spool->rules);
     spool_path(spool, "lock", path);
     (void)mkdir(folder, 0700); /* if it fails, so does open */
     spool->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -202,22 +201,72 @@ static bool replace_in_spool(struct spool *spool, const char *end, struct bytes 
     return is_written;
 }
 
-bool spool_keep_rules(struct spool *spool, const char *text)
+/* "acl", or "HOST:PORT.acl" */
+static void rules_end(const char *server, const char *kind, char end[NAME_MAX_BYTES])
 {
-    return replace_in_spool(spool, "acl", bytes_of(text)) &&
-           replace_in_spool(spool, "fence", BYTES(""));
+    (void)snprintf(end, NAME_MAX_BYTES, "%.250s%s%s", server, *server ? "." : "", kind);
 }
 
-bool spool_is_fenced(const struct spool *spool)
+static void fence_path(const struct spool *spool, const char *server, char path[SPOOL_PATH_MAX])
 {
-    char fence[SPOOL_PATH_MAX];
-    spool_path(spool, "fence", fence);
-    return access(fence, F_OK) == 0;
+    char end[NAME_MAX_BYTES];
+    rules_end(server, "fence", end);
+    spool_path(spool, end, path);
 }
 
-char *spool_rules(const struct spool *spool)
+void spool_rules_path(const struct spool *spool, const char *server, char path[SPOOL_PATH_MAX])
 {
-    int file = spool_is_fenced(spool) ? open(spool->rules, O_RDONLY | O_CLOEXEC) : -1;
+    char end[NAME_MAX_BYTES];
+    rules_end(server, "acl", end);
+    spool_path(spool, end, path);
+}
+
+bool spool_keep_rules(struct spool *spool, const char *server, const char *text)
+{
+    char rules[NAME_MAX_BYTES];
+    char fence[NAME_MAX_BYTES];
+    rules_end(server, "acl", rules);
+    rules_end(server, "fence", fence);
+    return replace_in_spool(spool, rules, bytes_of(text)) &&
+           replace_in_spool(spool, fence, BYTES(""));
+}
+
+/* Is this the name of a fence? Then also of its server. */
+static bool is_fence_name(const struct spool *spool, const char *name, char server[NAME_MAX_BYTES])
+{
+    static const char end[] = "fence";
+    int head = snprintf(server, NAME_MAX_BYTES, "scree-copy.%s.", spool->session);
+    size_t len = strlen(name);
+    if (strncmp(name, server, (size_t)head) != 0 || len < (size_t)head + strlen(end) ||
+        strcmp(name + len - strlen(end), end) != 0)
+        return false;
+    size_t middle = len - (size_t)head - strlen(end);
+    (void)snprintf(server, NAME_MAX_BYTES, "%.*s", middle ? (int)middle - 1 : 0, name + head);
+    return middle == 0 || name[(size_t)head + middle - 1] == '.';
+}
+
+bool spool_is_fenced(const struct spool *spool, char rules[SPOOL_PATH_MAX])
+{
+    DIR *folder = opendir(spool->folder);
+    char server[NAME_MAX_BYTES];
+    const struct dirent *entry;
+    bool is_fenced = false;
+    while (folder && !is_fenced && (entry = readdir(folder)))
+        is_fenced = is_fence_name(spool, entry->d_name, server);
+    if (folder)
+        (void)closedir(folder);
+    if (is_fenced)
+        spool_rules_path(spool, server, rules);
+    return is_fenced;
+}
+
+char *spool_rules(const struct spool *spool, const char *server)
+{
+    char path[SPOOL_PATH_MAX];
+    fence_path(spool, server, path);
+    bool is_fenced = access(path, F_OK) == 0;
+    spool_rules_path(spool, server, path);
+    int file = is_fenced ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     struct stat stat_of;
     char *text = NULL;
     if (file >= 0 && fstat(file, &stat_of) == 0 && stat_of.st_size > 0) {
@@ -232,17 +281,19 @@ char *spool_rules(const struct spool *spool)
     return text;
 }
 
-void spool_end_rules(const struct spool *spool)
+void spool_end_rules(const struct spool *spool, const char *server)
 {
     char fence[SPOOL_PATH_MAX];
-    spool_path(spool, "fence", fence);
+    fence_path(spool, server, fence);
     (void)unlink(fence);
 }
 
-void spool_drop_rules(const struct spool *spool)
+void spool_drop_rules(const struct spool *spool, const char *server)
 {
-    spool_end_rules(spool);
-    (void)unlink(spool->rules);
+    char rules[SPOOL_PATH_MAX];
+    spool_end_rules(spool, server);
+    spool_rules_path(spool, server, rules);
+    (void)unlink(rules);
 }
 
 /* ---- segments ---- */

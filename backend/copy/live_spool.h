@@ -3,8 +3,8 @@
  *
  *   DIR/scree-copy.SESSION.lock                 one tool at a time
  *   DIR/scree-copy.SESSION.rdb                  the full copy (.part while it arrives)
- *   DIR/scree-copy.SESSION.acl                  rules of the source's users, before a cut-over
- *   DIR/scree-copy.SESSION.fence                while that has not ended: the rules are in force again after it, if it fails
+ *   DIR/scree-copy.SESSION.acl                  rules of the source's users, before a cut-over; of several servers: SESSION.HOST:PORT.acl
+ *   DIR/scree-copy.SESSION.fence                while that has not ended: the rules are in force again after it, if it fails; likewise
  *   DIR/scree-copy.SESSION.00000000000000812345 stream behind position 812345, SPOOL_SEGMENT_BYTES and more; then the next one
  *
  *   source ─ spool_add ─► … │ segment │ segment ─ spool_read ─► target; spool_drop removes segments that it has
@@ -32,7 +32,6 @@ struct spool {
     int read;                     /* segment that is being read; -1: none */
     uint64_t read_start;          /* its first position */
     char path[SPOOL_PATH_MAX];    /* of the full copy */
-    char rules[SPOOL_PATH_MAX];   /* of the rules of users */
     char error[SPOOL_ERROR_MAX];
 };
 
@@ -48,14 +47,16 @@ bool spool_rdb_end(struct spool *spool);
 bool spool_has_rdb(const struct spool *spool);
 /* Removes the full copy and all segments. */
 void spool_clear(struct spool *spool);
-/* The rules that the users of the source had before a cut-over. Keep them when it begins; read those of one that has not ended (malloc;
- * NULL: there was none). When it ends they stay, for people; or they are removed. */
-bool spool_keep_rules(struct spool *spool, const char *text);
-char *spool_rules(const struct spool *spool);
-void spool_end_rules(const struct spool *spool);
-/* Has a cut-over with this spool not ended? */
-bool spool_is_fenced(const struct spool *spool);
-void spool_drop_rules(const struct spool *spool);
+/* The rules that the users of a server of the source had before a cut-over; the server is HOST:PORT, or empty if there is one only. Keep
+ * them when it begins; read those of one that has not ended (malloc; NULL: there was none). When it ends they stay, for people; or they
+ * are removed. */
+void spool_rules_path(const struct spool *spool, const char *server, char path[SPOOL_PATH_MAX]);
+bool spool_keep_rules(struct spool *spool, const char *server, const char *text);
+char *spool_rules(const struct spool *spool, const char *server);
+void spool_end_rules(const struct spool *spool, const char *server);
+void spool_drop_rules(const struct spool *spool, const char *server);
+/* Has a cut-over with this spool not ended? Then writes the path of its rules. */
+bool spool_is_fenced(const struct spool *spool, char rules[SPOOL_PATH_MAX]);
 /* Writes segments from this position on; those that begin before it stay. */
 void spool_begin(struct spool *spool, uint64_t position);
 bool spool_add(struct spool *spool, struct bytes data);

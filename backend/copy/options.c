@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char HELP[] =
+static const char USAGE[] =
     "usage: scree-copy [run|check|verify] --from rdb:FILE --to scree://[USER@]HOST:PORT[/DB] "
     "[options]\n"
     "       scree-copy [run|check|verify] --from kvrocks:DIR [--namespace NAME] --to TARGET "
@@ -21,9 +21,14 @@ static const char HELP[] =
     "       scree-copy [run|cutover] --from redis://[USER@]HOST:PORT --to scree://[USER@]HOST:PORT "
     "--spool DIR "
     "[options]\n"
+    "       scree-copy [run|cutover] --from sentinel://[USER@]HOST:PORT[,HOST:PORT]/NAME --to "
+    "TARGET --spool DIR "
+    "[options]\n"
     "       scree-copy [run|check|verify] --from scree://[USER@]HOST:PORT --to "
     "redis://[USER@]HOST:PORT "
-    "[options]\n"
+    "[options]\n";
+
+static const char HELP[] =
     "\n"
     "Copies an RDB file of Redis 6 to 8.2 or Valkey 7 to 9 into Scree: all types, functions, times "
     "to live.\n"
@@ -46,6 +51,12 @@ static const char HELP_OPTIONS[] =
     "  --from SOURCE       rdb:FILE, or rdb:- for standard input; redis://[USER@]HOST:PORT, a "
     "running server;\n"
     "                      rediss:// uses TLS. The password is in $FROM_PASSWORD\n"
+    "                      sentinel://[USER@]HOST:PORT,HOST:PORT/NAME, the master of this name; "
+    "its "
+    "failovers are\n"
+    "                      followed. USER and $FROM_PASSWORD are for the servers, $SENTINEL_USER "
+    "and\n"
+    "                      $SENTINEL_PASSWORD for the Sentinels; sentinels:// uses TLS\n"
     "                      scree://[USER@]HOST:PORT, with --to redis://\n"
     "                      kvrocks:DIR, the directory db of a Kvrocks that does not run, or one "
     "of its backups\n"
@@ -163,10 +174,62 @@ static const char *parse_scheme(const char *text, bool *is_scree, bool *is_secur
     return NULL;
 }
 
+static bool parse_seed(struct copy_seeds *seeds, struct bytes text)
+{
+    if (seeds->count == COPY_SEEDS_MAX || text.len >= COPY_ADDRESS_MAX || !address_valid(text))
+        return false;
+    (void)snprintf(seeds->all[seeds->count++], COPY_ADDRESS_MAX, "%.*s", (int)text.len, text.data);
+    return true;
+}
+
+static bool parse_seeds(struct copy_seeds *seeds, struct bytes text)
+{
+    for (;;) {
+        const char *comma = memchr(text.data, ',', text.len);
+        size_t len = comma ? (size_t)(comma - text.data) : text.len;
+        if (!parse_seed(seeds, (struct bytes){text.data, len}))
+            return false;
+        if (!comma)
+            return true;
+        text = (struct bytes){comma + 1, text.len - len - 1};
+    }
+}
+
+/* [user@]host:port[,host:port…]/name */
+static bool parse_sentinels(struct copy_target *from, const char *text)
+{
+    const char *at = strrchr(text, '@');
+    const char *hosts = at ? at + 1 : text;
+    const char *slash = strchr(hosts, '/');
+    size_t user = at ? (size_t)(at - text) : 0;
+    if (!slash || !slash[1] || strlen(slash + 1) >= COPY_ADDRESS_MAX || user >= COPY_ADDRESS_MAX)
+        return false;
+    (void)snprintf(from->user, sizeof from->user, "%.*s", (int)user, text);
+    (void)snprintf(from->seeds.name, COPY_ADDRESS_MAX, "%s", slash + 1);
+    from->seeds.count = 0;
+    if (!parse_seeds(&from->seeds, (struct bytes){hosts, (size_t)(slash - hosts)}))
+        return false;
+    (void)snprintf(from->address, COPY_ADDRESS_MAX, "%s", from->seeds.all[0]);
+    return true;
+}
+
+/* False: it is not sentinel:// or sentinels://. */
+static bool is_sentinel_url(struct copy_target *from, const char *text, const char **rest)
+{
+    static const char plain[] = "sentinel://";
+    static const char secure[] = "sentinels://";
+    from->is_secure = strncmp(text, secure, strlen(secure)) == 0;
+    *rest = text + (from->is_secure ? strlen(secure) : strlen(plain));
+    return from->is_secure || strncmp(text, plain, strlen(plain)) == 0;
+}
+
 static bool parse_server(struct copy_options *options, const char *text)
 {
     struct copy_target *from = &options->from;
-    const char *rest = parse_scheme(text, &options->is_from_scree, &from->is_secure);
+    const char *rest;
+    if (is_sentinel_url(from, text, &rest))
+        return parse_sentinels(from, rest);
+    rest = parse_scheme(text, &options->is_from_scree, &from->is_secure);
     return rest && parse_address(from, rest) && from->db < 0;
 }
 
@@ -192,7 +255,7 @@ static bool parse_from(struct copy_options *options, const char *text)
         return true;
     if (!parse_server(options, text))
         return wrong("--from: expected rdb:FILE, rdb:-, kvrocks:DIR, backup:DIR, "
-                     "redis://[USER@]HOST:PORT or scree://…, not '%s'",
+                     "redis://[USER@]HOST:PORT, sentinel://HOST:PORT/NAME or scree://…, not '%s'",
                      text);
     return strchr(options->from.user, ':') == NULL ||
            wrong("--from: a password does not belong into the address: set FROM_PASSWORD");
@@ -488,6 +551,8 @@ enum options_result options_parse(int argc, char **argv, struct copy_options *op
 {
     const char *password = getenv("TO_PASSWORD");
     const char *from_password = getenv("FROM_PASSWORD");
+    const char *sentinel_user = getenv("SENTINEL_USER");
+    const char *sentinel_password = getenv("SENTINEL_PASSWORD");
     *options = (struct copy_options){.has_functions = true,
                                      .lanes = 8,
                                      .tls = {"", "", ""},
@@ -497,12 +562,15 @@ enum options_result options_parse(int argc, char **argv, struct copy_options *op
                                      .follows = true};
     options->to.password = password ? password : "";
     options->from.password = from_password ? from_password : "";
+    options->from.seeds.user = sentinel_user ? sentinel_user : "";
+    options->from.seeds.password = sentinel_password ? sentinel_password : "";
     options->to.db = options->from.db = -1;
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         (void)printf("scree-copy %s\n", SCREE_VERSION);
         return OPTIONS_DONE;
     }
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        (void)fputs(USAGE, stdout);
         (void)fputs(HELP, stdout);
         (void)fputs(HELP_OPTIONS, stdout);
         return OPTIONS_DONE;

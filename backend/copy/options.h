@@ -6,15 +6,22 @@
  *   scree-copy [run|check|verify] --from scree://[user@]host:port --to redis://[user@]host:port [options]
  *   scree-copy [run|check] --from backup:DIR[,DIR…] [--namespace NAME] --to rdb:FILE [options]
  *   scree-copy [run] --from redis://[user@]host:port --to scree://[user@]host:port --spool DIR [options]
+ *   scree-copy [run] --from sentinel://[user@]host:port[,host:port…]/name --to …
  *
  * The user is that of AUTH: an ACL user, or a namespace. Passwords come from the environment (FROM_PASSWORD, TO_PASSWORD), so that no list of processes
- * shows them.
+ * shows them. With sentinel:// the user and FROM_PASSWORD are those of the servers; those of the Sentinels are SENTINEL_USER and SENTINEL_PASSWORD.
  */
 #pragma once
 
 #include "shared/bytes.h"
 
-enum { COPY_GLOBS_MAX = 64, COPY_DBS_MAX = 64, COPY_ADDRESS_MAX = 512, COPY_LANES_MAX = 64 };
+enum {
+    COPY_GLOBS_MAX = 64,
+    COPY_DBS_MAX = 64,
+    COPY_ADDRESS_MAX = 512,
+    COPY_LANES_MAX = 64,
+    COPY_SEEDS_MAX = 16
+};
 
 enum copy_command { COPY_RUN, COPY_CHECK, COPY_VERIFY, COPY_CUTOVER };
 /* What is read, unless it is a server. */
@@ -22,8 +29,18 @@ enum copy_origin { ORIGIN_RDB, ORIGIN_KVROCKS, ORIGIN_BACKUP };
 /* What happens to keys that the target has already. */
 enum copy_existing { EXISTING_REPLACE, EXISTING_KEEP, EXISTING_REFUSE };
 
+/* Servers that are asked where the source is. */
+struct copy_seeds {
+    unsigned count; /* 0: the source has one address */
+    char all[COPY_SEEDS_MAX][COPY_ADDRESS_MAX];
+    char name[COPY_ADDRESS_MAX]; /* of the master */
+    const char *user;            /* at the Sentinels; empty: none */
+    const char *password;        /* likewise */
+};
+
 struct copy_target {
     bool is_null;         /* null: nothing is sent */
+    bool is_sentinel;     /* it has no databases */
     const char *file;     /* behind rdb:; NULL: the target is a server */
     uint64_t rdb_version; /* of that file */
     bool is_secure;
@@ -31,6 +48,7 @@ struct copy_target {
     char address[COPY_ADDRESS_MAX]; /* host:port */
     const char *password;           /* empty: none */
     int64_t db;                     /* -1: as in the source */
+    struct copy_seeds seeds;        /* address is the first of these, until the source was found */
 };
 
 /* Patterns of keys. */
@@ -57,7 +75,8 @@ struct copy_options {
     const char *file;        /* behind rdb:, kvrocks: or backup:; NULL: the source is a server */
     enum copy_origin origin; /* what it is */
     const char *space;       /* the namespace that is copied; NULL: the only one that has keys */
-    struct copy_target from; /* a server: redis://, rediss://, scree://, screes:// */
+    /* A server: redis://, rediss://, sentinel://, sentinels://, scree://, screes:// */
+    struct copy_target from;
     bool is_from_scree;
     bool is_to_redis;
     const char *spool;   /* of a live copy: a folder */

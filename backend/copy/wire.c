@@ -63,7 +63,8 @@ static void on_wire_late(void *owner)
 void wire_init(struct wire *wire, struct loop *loop, const struct copy_options *options,
                const struct copy_target *server, const bool *is_stopped)
 {
-    *wire = (struct wire){.loop = loop, .options = *options, .is_stopped = is_stopped};
+    *wire = (struct wire){
+        .loop = loop, .options = *options, .is_stopped = is_stopped, .reply_ms = WIRE_REPLY_MS};
     wire->options.to = *server;
     wire->options.lanes = 1;
     wire->timer = timer_new(loop, on_wire_late, wire);
@@ -83,15 +84,26 @@ void wire_drop(struct wire *wire)
     wire->lanes = NULL;
 }
 
+static void say_late(struct wire *wire)
+{
+    (void)snprintf(wire->error, sizeof wire->error, "%s: no reply in time",
+                   wire->options.to.address);
+}
+
 bool wire_connect(struct wire *wire)
 {
     static const struct lanes_events events = {on_wire_ready, on_wire_reply, on_wire_room,
                                                on_wire_fail};
     wire_drop(wire);
-    wire->is_ready = wire->is_broken = false;
+    wire->is_ready = wire->is_broken = wire->is_late = false;
     wire->lanes = lanes_new(wire->loop, &wire->options, &events, wire, wire->error);
-    while (wire->lanes && !wire->is_ready && !wire->is_broken && !*wire->is_stopped)
+    timer_start(wire->timer, wire->reply_ms, 0);
+    while (wire->lanes && !wire->is_ready && !wire->is_broken && !wire->is_late &&
+           !*wire->is_stopped)
         loop_run(wire->loop);
+    timer_stop(wire->timer);
+    if (wire->is_late)
+        say_late(wire);
     return wire->is_ready && !wire->is_broken;
 }
 
@@ -130,14 +142,13 @@ bool wire_await(struct wire *wire)
 {
     forget_replies(wire);
     wire->is_late = false;
-    timer_start(wire->timer, WIRE_REPLY_MS, 0);
+    timer_start(wire->timer, wire->reply_ms, 0);
     while (!wire->is_broken && !wire->is_late && !*wire->is_stopped &&
            lanes_waiting(wire->lanes) > 0)
         loop_run(wire->loop);
     timer_stop(wire->timer);
     if (wire->is_late)
-        (void)snprintf(wire->error, sizeof wire->error, "%s: no reply in time",
-                       wire->options.to.address);
+        say_late(wire);
     return !wire->is_broken && !wire->is_late && lanes_waiting(wire->lanes) == 0;
 }
 

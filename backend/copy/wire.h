@@ -17,7 +17,8 @@ struct wire {
     const bool *is_stopped;      /* set by a signal: nothing is awaited any more */
     struct lanes *lanes;
     struct timer *timer;
-    char *replies; /* what wire_await has got */
+    uint64_t reply_ms; /* how long a reply may take */
+    char *replies;     /* what wire_await has got */
     size_t len;
     size_t room;
     size_t at; /* of the next one */

@@ -37,13 +37,18 @@ def running(words, **more):
             child.kill()
 
 
+def url_of(source):
+    """What --from says of a server, or of several that have a name."""
+    return getattr(source, 'url', None) or 'redis://127.0.0.1:%d' % source.port
+
+
 class Tool:
     """A running scree-copy."""
 
     def __init__(self, oracle, cluster, spool, *words, command='run', **more):
         self.errors = os.path.join(spool, 'errors.txt')
         with open(self.errors, 'w', encoding='utf-8') as errors:
-            self.child = subprocess.Popen([binary('scree-copy'), command, '--quiet', '--from', 'redis://127.0.0.1:%d' % oracle.port, '--to', address(cluster),
+            self.child = subprocess.Popen([binary('scree-copy'), command, '--quiet', '--from', url_of(oracle), '--to', address(cluster),
                                            '--spool', spool, *words], stdout=subprocess.DEVNULL, stderr=errors, **more)
 
     def __enter__(self):
@@ -704,7 +709,7 @@ def may_write(oracle, user, key):
 
 
 def cut_over(oracle, cluster, spool, *words):
-    return copy('cutover', '--quiet', '--from', 'redis://127.0.0.1:%d' % oracle.port, '--spool', spool, *words, cluster=cluster)
+    return copy('cutover', '--quiet', '--from', url_of(oracle), '--spool', spool, *words, cluster=cluster)
 
 
 @suite.case('cutover: each acknowledged write is in the target, later ones are refused; the tool that followed ends, and the rules can be given back')

@@ -1,0 +1,26 @@
+/*
+ * live_find.h - where the source is. It is asked before each connection, so that a failover of the source is followed.
+ *
+ *   Sentinel 1: no reply ─► Sentinel 2: SENTINEL GET-MASTER-ADDR-BY-NAME name ─► 10.0.0.7:6379: ROLE ─► "master" ─► found
+ *                                                                                                  └─► "slave": the next Sentinel
+ *
+ * After a failover an old Sentinel may give the old master, so the server itself is asked for its role.
+ */
+#pragma once
+
+#include "backend/copy/wire.h"
+
+/* Writes the address of the source. False: it was not found, and error says why; it may be later. Runs the loop, so it is not called by
+ * callbacks of the loop. */
+bool find_source(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
+                 char address[COPY_ADDRESS_MAX], char error[WIRE_ERROR_MAX]);
+
+/* Servers of one master: all that may become master. */
+struct found_servers {
+    char (*all)[COPY_ADDRESS_MAX]; /* owned */
+    size_t count;
+};
+
+/* Writes the address of the master that most Sentinels agree on, and of its replicas, for a cut-over. False: error says why. */
+bool find_servers(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
+                  struct found_servers *servers, char error[WIRE_ERROR_MAX]);
