@@ -27,7 +27,7 @@ BELOW_ALL = ['shared', 'shared/command', 'shared/acl', 'shared/net', 'config']
 BACKEND = ['backend/format', 'backend/format/json', 'backend/consensus', 'backend/wal', 'backend/store', 'backend/storage',
            'backend/context', 'backend/keyspace', 'backend/rank', 'backend/peer', 'backend/replica', 'backend/session',
            'backend/transaction', 'backend/dispatch', 'backend/slots', 'backend/partition', 'backend/script', 'backend/backup',
-           'backend/archive', 'backend/feed', 'backend/commands', 'backend/tool', 'backend/rdb', 'backend/copy',
+           'backend/archive', 'backend/feed', 'backend/commands', 'backend/tool', 'backend/rdb', 'backend/copy', 'backend/live',
            'backend']
 PROXY = ['proxy/core', 'proxy/upstream', 'proxy/client', 'proxy/cluster', 'proxy/local', 'proxy/status', 'proxy/run',
          'proxy/tool', 'proxy']

@@ -9,8 +9,8 @@
  *     anything else, also a lost connection: connect, read the row, which says whether the batch was executed, raise ◄┘
  *     the generation, so that it will not be later, and go on from there with half as many commands
  */
-#include "backend/copy/live.h"
 #include "backend/copy/value_reader.h"
+#include "backend/live/live.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/number.h"

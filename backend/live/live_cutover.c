@@ -8,9 +8,9 @@
  * The fence (live_fence.h) is at the source. With Sentinel it is at each server that may become master, before the position is read. A
  * source that is a replica cannot be fenced: its master would go on.
  */
-#include "backend/copy/live_fence.h"
-#include "backend/copy/live_find.h"
 #include "backend/copy/value_reader.h"
+#include "backend/live/live_fence.h"
+#include "backend/live/live_find.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 

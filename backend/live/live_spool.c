@@ -1,4 +1,4 @@
-#include "backend/copy/live_spool.h"
+#include "backend/live/live_spool.h"
 
 #include <dirent.h>
 #include <errno.h>

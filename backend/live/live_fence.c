@@ -1,4 +1,4 @@
-#include "backend/copy/live_fence.h"
+#include "backend/live/live_fence.h"
 
 #include "backend/copy/value_reader.h"
 #include "shared/check.h"

@@ -1,8 +1,8 @@
 /*
  * live_target.c - the connection of a live copy to its target, and the row that says what the target has.
  */
-#include "backend/copy/live.h"
 #include "backend/copy/value_reader.h"
+#include "backend/live/live.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/error_code.h"

@@ -19,8 +19,8 @@
 #pragma once
 
 #include "backend/copy/lanes.h"
-#include "backend/copy/live_batch.h"
-#include "backend/copy/live_source.h"
+#include "backend/live/live_batch.h"
+#include "backend/live/live_source.h"
 
 enum { LIVE_ERROR_MAX = 700, LIVE_ROW_NAME_MAX = 100, LIVE_SPOOL_ID_MAX = 120 };
 

@@ -11,9 +11,9 @@
  */
 #pragma once
 
-#include "backend/copy/live_spool.h"
 #include "backend/copy/options.h"
 #include "backend/copy/report.h"
+#include "backend/live/live_spool.h"
 
 enum { SOURCE_ERROR_MAX = 1024, REPLICATION_ID_BYTES = 40 };
 

@@ -1,4 +1,4 @@
-#include "backend/copy/live.h"
+#include "backend/live/live.h"
 
 #include "backend/copy/copy.h"
 #include "backend/copy/value_reader.h"

@@ -1,7 +1,7 @@
-#include "backend/copy/live_source.h"
+#include "backend/live/live_source.h"
 
 #include "backend/copy/lanes.h"
-#include "backend/copy/live_find.h"
+#include "backend/live/live_find.h"
 #include "shared/check.h"
 #include "shared/error_code.h"
 #include "shared/net/loop.h"

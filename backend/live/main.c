@@ -3,8 +3,8 @@
  */
 #include "backend/copy/back.h"
 #include "backend/copy/copy.h"
-#include "backend/copy/live.h"
 #include "backend/copy/to_file.h"
+#include "backend/live/live.h"
 #include "shared/command/command.h"
 #include "shared/log.h"
 

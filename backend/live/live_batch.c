@@ -1,4 +1,4 @@
-#include "backend/copy/live_batch.h"
+#include "backend/live/live_batch.h"
 
 #include "shared/check.h"
 #include "shared/number.h"

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "backend/copy/live.h"
+#include "backend/live/live.h"
 
 /* A connection to a server of the source, as a client. */
 struct source_client {
