@@ -1,5 +1,6 @@
 #include "backend/copy/live_select.h"
 
+#include "backend/copy/cluster_nodes.h"
 #include "backend/copy/selection.h"
 #include "backend/copy/value_reader.h"
 #include "shared/check.h"
@@ -337,6 +338,23 @@ struct selected selector_take(struct selector *selector, struct bytes frame, uin
         return choosing.db < 0 ? nothing() : refused("it is unknown, so its keys are, too");
     choosing.rule = rule_for(choosing.command);
     return select_command(&choosing);
+}
+
+bool selector_has_own_slots(struct selector *selector, struct bytes frame)
+{
+    const struct cluster_slots *slots = selector->options->from.seeds.slots;
+    struct choosing choosing = {.selector = selector};
+    struct key_list *keys = &selector->keys;
+    if (!read_command_words(&choosing, frame))
+        return true;
+    choosing.command = command_find_argv(choosing.words, choosing.count);
+    if (!choosing.command || !command_arity_ok(choosing.command, choosing.count) ||
+        keys_find(choosing.command, choosing.words, choosing.count, keys) < 0)
+        return true; /* it will be refused, and named */
+    for (uint32_t i = 0; i < keys->count; i++)
+        if (!cluster_slots_have(slots, slot_of(*key_word(&choosing, i))))
+            return false;
+    return true;
 }
 
 bool selector_writes_db(const struct selector *selector, uint64_t db)

@@ -36,6 +36,10 @@ struct selected {
 
 enum { SELECTION_NAME_LEN = 16 };
 
+#define CLUSTER_MOVED                                                                              \
+    "slots of the source have moved to another master while they were copied. Their keys come by " \
+    "two streams that have no order, so the copy must begin anew, when no slots are moved"
+
 struct selector {
     const struct copy_options *options;
     struct arena arena; /* of made frames; its owner resets it when they are not needed any more */
@@ -49,5 +53,7 @@ void selector_init(struct selector *selector, const struct copy_options *options
 void selector_fini(struct selector *selector);
 /* Decides on a complete frame, a command with database `db` selected at the source. */
 struct selected selector_take(struct selector *selector, struct bytes frame, uint64_t db);
+/* Has each key of the command a slot of the source, which is one master of a cluster? */
+bool selector_has_own_slots(struct selector *selector, struct bytes frame);
 /* May this database of the target have keys that the copy writes? */
 bool selector_writes_db(const struct selector *selector, uint64_t db);

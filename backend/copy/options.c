@@ -57,6 +57,8 @@ static const char HELP_OPTIONS[] =
     "                      followed. USER and $FROM_PASSWORD are for the servers, $SENTINEL_USER "
     "and\n"
     "                      $SENTINEL_PASSWORD for the Sentinels; sentinels:// uses TLS\n"
+    "                      cluster://[USER@]HOST:PORT,HOST:PORT, all masters of a Redis Cluster; "
+    "clusters:// uses TLS\n"
     "                      scree://[USER@]HOST:PORT, with --to redis://\n"
     "                      kvrocks:DIR, the directory db of a Kvrocks that does not run, or one "
     "of its backups\n"
@@ -195,40 +197,48 @@ static bool parse_seeds(struct copy_seeds *seeds, struct bytes text)
     }
 }
 
-/* [user@]host:port[,host:port…]/name */
-static bool parse_sentinels(struct copy_target *from, const char *text)
+/* [user@]host:port[,host:port…], and /name behind it for Sentinels */
+static bool parse_several(struct copy_target *from, const char *text)
 {
     const char *at = strrchr(text, '@');
     const char *hosts = at ? at + 1 : text;
     const char *slash = strchr(hosts, '/');
+    size_t len = slash ? (size_t)(slash - hosts) : strlen(hosts);
     size_t user = at ? (size_t)(at - text) : 0;
-    if (!slash || !slash[1] || strlen(slash + 1) >= COPY_ADDRESS_MAX || user >= COPY_ADDRESS_MAX)
+    bool has_name = slash && slash[1] && strlen(slash + 1) < COPY_ADDRESS_MAX;
+    if (user >= COPY_ADDRESS_MAX || has_name == from->seeds.is_cluster)
         return false;
     (void)snprintf(from->user, sizeof from->user, "%.*s", (int)user, text);
-    (void)snprintf(from->seeds.name, COPY_ADDRESS_MAX, "%s", slash + 1);
+    (void)snprintf(from->seeds.name, COPY_ADDRESS_MAX, "%s", has_name ? slash + 1 : "");
     from->seeds.count = 0;
-    if (!parse_seeds(&from->seeds, (struct bytes){hosts, (size_t)(slash - hosts)}))
+    if (!parse_seeds(&from->seeds, (struct bytes){hosts, len}))
         return false;
     (void)snprintf(from->address, COPY_ADDRESS_MAX, "%s", from->seeds.all[0]);
     return true;
 }
 
-/* False: it is not sentinel:// or sentinels://. */
-static bool is_sentinel_url(struct copy_target *from, const char *text, const char **rest)
+/* False: it is not sentinel://, cluster:// or one of these with TLS. */
+static bool has_seeds(struct copy_target *from, const char *text, const char **rest)
 {
-    static const char plain[] = "sentinel://";
-    static const char secure[] = "sentinels://";
-    from->is_secure = strncmp(text, secure, strlen(secure)) == 0;
-    *rest = text + (from->is_secure ? strlen(secure) : strlen(plain));
-    return from->is_secure || strncmp(text, plain, strlen(plain)) == 0;
+    static const char *const schemes[] = {"sentinel://", "sentinels://", "cluster://",
+                                          "clusters://"};
+    for (unsigned i = 0; i < COUNT_OF(schemes); i++) {
+        *rest = text + strlen(schemes[i]);
+        from->is_secure = i % 2 == 1;
+        from->seeds.is_cluster = i >= 2;
+        if (strncmp(text, schemes[i], strlen(schemes[i])) == 0)
+            return true;
+    }
+    from->seeds.is_cluster = false;
+    return false;
 }
 
 static bool parse_server(struct copy_options *options, const char *text)
 {
     struct copy_target *from = &options->from;
     const char *rest;
-    if (is_sentinel_url(from, text, &rest))
-        return parse_sentinels(from, rest);
+    if (has_seeds(from, text, &rest))
+        return parse_several(from, rest);
     rest = parse_scheme(text, &options->is_from_scree, &from->is_secure);
     return rest && parse_address(from, rest) && from->db < 0;
 }
@@ -255,7 +265,8 @@ static bool parse_from(struct copy_options *options, const char *text)
         return true;
     if (!parse_server(options, text))
         return wrong("--from: expected rdb:FILE, rdb:-, kvrocks:DIR, backup:DIR, "
-                     "redis://[USER@]HOST:PORT, sentinel://HOST:PORT/NAME or scree://…, not '%s'",
+                     "redis://[USER@]HOST:PORT, sentinel://HOST:PORT/NAME, cluster://HOST:PORT or "
+                     "scree://…, not '%s'",
                      text);
     return strchr(options->from.user, ':') == NULL ||
            wrong("--from: a password does not belong into the address: set FROM_PASSWORD");
@@ -462,6 +473,9 @@ static bool is_complete_live(const struct copy_options *options)
         return wrong("--to null: is for files");
     if (options->space)
         return wrong("--namespace is for --from kvrocks:DIR");
+    if (options->command == COPY_CUTOVER && options->from.seeds.is_cluster)
+        return wrong("cutover of cluster:// does not exist yet: stop the writers, and end the copy "
+                     "with --follow no");
     return options->existing != EXISTING_KEEP ||
            wrong("--existing keep: later changes would go into keys that were kept");
 }

@@ -7,6 +7,7 @@
  *   scree-copy [run|check] --from backup:DIR[,DIR…] [--namespace NAME] --to rdb:FILE [options]
  *   scree-copy [run] --from redis://[user@]host:port --to scree://[user@]host:port --spool DIR [options]
  *   scree-copy [run] --from sentinel://[user@]host:port[,host:port…]/name --to …
+ *   scree-copy [run] --from cluster://[user@]host:port[,host:port…] --to …
  *
  * The user is that of AUTH: an ACL user, or a namespace. Passwords come from the environment (FROM_PASSWORD, TO_PASSWORD), so that no list of processes
  * shows them. With sentinel:// the user and FROM_PASSWORD are those of the servers; those of the Sentinels are SENTINEL_USER and SENTINEL_PASSWORD.
@@ -29,13 +30,18 @@ enum copy_origin { ORIGIN_RDB, ORIGIN_KVROCKS, ORIGIN_BACKUP };
 /* What happens to keys that the target has already. */
 enum copy_existing { EXISTING_REPLACE, EXISTING_KEEP, EXISTING_REFUSE };
 
-/* Servers that are asked where the source is. */
+struct cluster_slots;
+
+/* Servers that are asked where the source is: Sentinels, or nodes of a Redis Cluster. */
 struct copy_seeds {
     unsigned count; /* 0: the source has one address */
     char all[COPY_SEEDS_MAX][COPY_ADDRESS_MAX];
     char name[COPY_ADDRESS_MAX]; /* of the master */
     const char *user;            /* at the Sentinels; empty: none */
     const char *password;        /* likewise */
+    bool is_cluster;
+    /* The source is the master that has these; NULL: it is not one of several. */
+    const struct cluster_slots *slots;
 };
 
 struct copy_target {
@@ -75,7 +81,7 @@ struct copy_options {
     const char *file;        /* behind rdb:, kvrocks: or backup:; NULL: the source is a server */
     enum copy_origin origin; /* what it is */
     const char *space;       /* the namespace that is copied; NULL: the only one that has keys */
-    /* A server: redis://, rediss://, sentinel://, sentinels://, scree://, screes:// */
+    /* A server: redis://, sentinel://, cluster:// or scree://, each with s behind its word for TLS. */
     struct copy_target from;
     bool is_from_scree;
     bool is_to_redis;

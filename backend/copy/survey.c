@@ -1,5 +1,6 @@
 #include "backend/copy/survey.h"
 
+#include "backend/copy/cluster_nodes.h"
 #include "backend/copy/kvrocks.h"
 #include "backend/copy/selection.h"
 #include "shared/check.h"
@@ -60,8 +61,10 @@ static void keep_first(struct survey *survey, struct bytes name)
 static void count_file_key(struct survey *survey, const struct copy_options *options,
                            struct rdb_input *input, const struct rdb_item *item)
 {
+    const struct cluster_slots *slots = options->from.seeds.slots;
     struct bytes name;
     int64_t db = selection_db(options, input->file.db);
+    survey->strays += slots && !cluster_slots_have(slots, slot_of(item->key));
     if (db < 0 || !selection_key(options, &input->arena, item->key, &name))
         return;
     survey->keys++;
@@ -130,8 +133,13 @@ enum copy_exit survey_read(struct survey *survey, const struct copy_options *opt
     report->offset = input.offset;
     if (found == INPUT_BAD)
         report_say(report, "scree-copy: %s", input.error);
+    if (survey->strays)
+        report_say(
+            report,
+            "scree-copy: %s has keys of slots of other masters: begin when no slots are moved",
+            options->from.address);
     rdb_input_close(&input);
-    return found == INPUT_BAD ? EXIT_SOURCE : EXIT_DONE;
+    return found == INPUT_BAD || survey->strays ? EXIT_SOURCE : EXIT_DONE;
 }
 
 void survey_fini(struct survey *survey)

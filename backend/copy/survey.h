@@ -27,7 +27,8 @@ struct survey {
     uint64_t longest;         /* bytes of the longest value that is sent in one */
     uint64_t unknown_modules; /* keys that cannot be copied */
     uint64_t module_data;     /* of modules, that belong to no key */
-    struct bytes first_key;   /* as in the target; owned */
+    uint64_t strays; /* keys of slots that the source, a master of a cluster, does not have */
+    struct bytes first_key; /* as in the target; owned */
 };
 
 /* Can the target read values of this module, as Redis writes them? Bloom filters and sketches are written differently by Scree. */

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -38,6 +39,9 @@ void live_progress(struct live *live, const char *verb, uint64_t end)
     uint64_t now_ms = clock_mono_us() / 1000;
     uint64_t waited_ms = now_ms - live->shown_ms;
     bool is_terminal = isatty(STDERR_FILENO);
+    atomic_store(&live->shown.lag, end - live->row.point.position);
+    atomic_store(&live->shown.commands, live->commands);
+    atomic_store(&live->shown.refused, live->report.refused);
     if (live->options->is_quiet || waited_ms < (is_terminal ? SHOW_MS : SHOW_QUIET_MS))
         return;
     (void)fprintf(stderr,
@@ -169,9 +173,32 @@ static bool take_session(struct live *live, const struct live_row *row)
 
 /* ---- the three ways to begin ---- */
 
-static bool begin_first(struct live *live)
+bool live_target_is_ready(struct live *live)
+{
+    return is_target_empty(live) && has_transactions(live);
+}
+
+bool live_first_ask(struct live *live)
 {
     struct source_point nothing = {.position = 0};
+    spool_clear(&live->spool);
+    return start_source(live, &nothing);
+}
+
+bool live_first_receive(struct live *live)
+{
+    return receive_full_copy(live) && copy_full(live, COPY_CHECK);
+}
+
+void live_first_row(const struct live *live, struct live_row *row)
+{
+    *row = (struct live_row){.is_load = true, .point = live->row.point, .db = stream_db(live)};
+    memcpy(row->slots, live->row.slots, sizeof row->slots);
+    (void)snprintf(row->spool, sizeof row->spool, "%s", live->spool_id);
+}
+
+static bool begin_first(struct live *live)
+{
     char rules[SPOOL_PATH_MAX];
     struct live_row row;
     if (spool_is_fenced(&live->spool, rules))
@@ -179,18 +206,14 @@ static bool begin_first(struct live *live)
                          "a cut-over that was killed has left these rules of the source's users, "
                          "who may still be refused writes: give them back with redis-cli, and "
                          "remove the file .fence beside it");
-    spool_clear(&live->spool);
-    if (!is_target_empty(live) || !has_transactions(live) || !start_source(live, &nothing) ||
-        !receive_full_copy(live) || !copy_full(live, COPY_CHECK))
+    if (!live_target_is_ready(live) || !live_first_ask(live) || !live_first_receive(live))
         return false;
-    struct source_point point = live->row.point;
     if (!live_enter(live, &row))
         return target_failed(live);
     if (row.exists)
         return live_fail(live, EXIT_SESSION, live->options->to.address,
                          "another scree-copy has begun with this session");
-    row = (struct live_row){.is_load = true, .point = point, .db = stream_db(live)};
-    (void)snprintf(row.spool, sizeof row.spool, "%s", live->spool_id);
+    live_first_row(live, &row);
     return take_session(live, &row);
 }
 
@@ -219,7 +242,7 @@ static bool begin_follow(struct live *live)
     return start_source(live, &row.point);
 }
 
-static bool begin_live(struct live *live)
+bool live_begin(struct live *live)
 {
     struct live_row row;
     if (!live_enter(live, &row))
@@ -252,7 +275,7 @@ static bool pause_load(struct live *live, unsigned *tries)
 }
 
 /* Writes the full copy into the target; then the stream follows. */
-static bool load_full_copy(struct live *live)
+bool live_load(struct live *live)
 {
     struct live_row row;
     unsigned tries = LOAD_TRIES;
@@ -277,12 +300,18 @@ static bool load_full_copy(struct live *live)
 
 /* ---- a run ---- */
 
-static void follow_source(struct live *live)
+void live_follow(struct live *live)
 {
     bool cuts_over = live->options->command == COPY_CUTOVER;
     live->goal.end = cuts_over ? LIVE_CAUGHT_UP : live->options->follows ? LIVE_NEVER : LIVE_SILENT;
     live->link.is_broken = true; /* so it connects */
     live_apply(live);
+}
+
+static void follow_source(struct live *live)
+{
+    bool cuts_over = live->options->command == COPY_CUTOVER;
+    live_follow(live);
     if (cuts_over && live->exit == EXIT_DONE && !live->is_stopped)
         live_cut_over(live);
     if (cuts_over && live->exit == EXIT_DONE)
@@ -351,7 +380,7 @@ static enum copy_exit end_live(struct live *live)
     return code;
 }
 
-static void free_live(struct live *live)
+void live_free(struct live *live)
 {
     if (live->source)
         live_source_free(live->source);
@@ -364,7 +393,7 @@ static void free_live(struct live *live)
     free(live);
 }
 
-enum copy_exit live_run(const struct copy_options *options)
+struct live *live_new(const struct copy_options *options)
 {
     struct live *live = calloc(1, sizeof *live);
     CHECK(live);
@@ -379,9 +408,17 @@ enum copy_exit live_run(const struct copy_options *options)
     loop_on_signal(live->link.loop, SIGTERM, on_live_signal, live);
     if (!spool_open(&live->spool, options->spool, options->session))
         (void)live_fail(live, EXIT_SESSION, live->spool.error, "");
-    else if (find_spool_id(live) && begin_live(live) && load_full_copy(live))
+    else
+        (void)find_spool_id(live);
+    return live;
+}
+
+enum copy_exit live_run(const struct copy_options *options)
+{
+    struct live *live = live_new(options);
+    if (live->exit == EXIT_DONE && live_begin(live) && live_load(live))
         follow_source(live);
     enum copy_exit code = end_live(live);
-    free_live(live);
+    live_free(live);
     return code;
 }

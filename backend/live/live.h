@@ -15,6 +15,7 @@
  *               source is not given up
  *   spool       of the tool that loads: another one cannot go on with its full copy
  *   selection   a digest of which databases and keys are copied: with another one the copy cannot go on
+ *   slots       of a master of a cluster (live_cluster.h): the sum of its slots; with other ones the copy cannot go on
  */
 #pragma once
 
@@ -22,7 +23,12 @@
 #include "backend/live/live_batch.h"
 #include "backend/live/live_source.h"
 
-enum { LIVE_ERROR_MAX = 700, LIVE_ROW_NAME_MAX = 100, LIVE_SPOOL_ID_MAX = 120 };
+enum {
+    LIVE_ERROR_MAX = 700,
+    LIVE_ROW_NAME_MAX = 100,
+    LIVE_SPOOL_ID_MAX = 120,
+    LIVE_SLOTS_LEN = 16
+};
 
 /* The row. */
 struct live_row {
@@ -34,6 +40,7 @@ struct live_row {
     uint64_t refused;
     char spool[LIVE_SPOOL_ID_MAX];
     char selection[SELECTION_NAME_LEN + 1];
+    char slots[LIVE_SLOTS_LEN + 1];
 };
 
 /* When the stream has been applied far enough. */
@@ -87,11 +94,34 @@ struct live {
     uint64_t left_out;
     uint64_t shown_ms;
     uint64_t shown_commands;
-    bool is_stopped; /* by a signal */
+    bool is_stopped;       /* by a signal, or: */
+    _Atomic bool is_ended; /* by another thread: another source of the cluster has failed */
+    struct live_shown {
+        _Atomic uint64_t lag;
+        _Atomic uint64_t commands;
+        _Atomic uint64_t refused;
+    } shown; /* progress, for another thread */
     enum copy_exit exit;
 };
 
 enum copy_exit live_run(const struct copy_options *options);
+
+/* ---- for copies of several sources (live_cluster.c) ---- */
+
+/* A live copy of one source, in the loop of its own. Free it in any case; it has failed if exit is not EXIT_DONE. */
+struct live *live_new(const struct copy_options *options);
+void live_free(struct live *live);
+/* Begins in one of the three ways. */
+bool live_begin(struct live *live);
+/* The same for the first time, in steps: is the target good; ask for the full copy; wait for it; the row that says that it is there. */
+bool live_target_is_ready(struct live *live);
+bool live_first_ask(struct live *live);
+bool live_first_receive(struct live *live);
+void live_first_row(const struct live *live, struct live_row *row);
+/* Writes the full copy into the target, if that is not done yet. */
+bool live_load(struct live *live);
+/* Applies the stream until the end that the options want, or is_ended. */
+void live_follow(struct live *live);
 
 /* ---- inside of live*.c ---- */
 
@@ -120,7 +150,7 @@ bool live_seize(struct live *live, struct live_row *row);
 void live_open_transaction(struct live *live);
 bool live_is_open(const struct live *live);
 /* The words HSET row … for the row. */
-enum { ROW_WORDS = 18 };
+enum { ROW_WORDS = 20 };
 struct row_words {
     struct bytes all[ROW_WORDS];
     char numbers[4][24];

@@ -15,6 +15,7 @@
 #include "shared/clock.h"
 #include "shared/number.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -355,6 +356,7 @@ static void apply_once(struct applying *applying)
 {
     struct live *live = applying->live;
     struct source_state state;
+    live->is_stopped |= atomic_load(&live->is_ended);
     live_source_state(live->source, &state);
     live_progress(live, "follow", state.end);
     if (state.exit != EXIT_DONE) {

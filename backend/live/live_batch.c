@@ -124,6 +124,24 @@ static void add_selected(struct collecting *collecting, const struct batch_comma
         collecting->left_out++;
 }
 
+/* Of one master of a cluster: is it a command that shows that slots have moved, or that would concern the keys of other masters? */
+static bool is_of_own_slots(struct collecting *collecting, const struct batch_command *command,
+                            struct bytes name)
+{
+    struct batch *batch = collecting->batch;
+    struct bytes frame = {collecting->bytes.data + command->at, command->len};
+    if (!batch->selector.options->from.seeds.slots)
+        return true;
+    if (bytes_is(name, "FLUSHALL") || bytes_is(name, "FLUSHDB"))
+        return refuse_command(batch, "a master of the source has executed FLUSHALL or FLUSHDB, "
+                                     "which would delete the keys of the others, too, so the copy "
+                                     "must begin anew");
+    if (!bytes_is(name, "RESTORE-ASKING") && !bytes_is(name, "CLUSTER") &&
+        selector_has_own_slots(&batch->selector, frame))
+        return true;
+    return refuse_command(batch, CLUSTER_MOVED);
+}
+
 /* Handles one command. False: it cannot be copied. */
 static bool take_command(struct collecting *collecting, const struct batch_command *command)
 {
@@ -132,6 +150,8 @@ static bool take_command(struct collecting *collecting, const struct batch_comma
         return true;
     if (bytes_is(name, "SELECT"))
         return take_select(collecting, command);
+    if (!is_of_own_slots(collecting, command, name))
+        return false;
     if (bytes_is(name, "SWAPDB"))
         return refuse_command(collecting->batch,
                               "the source has executed SWAPDB, which a live copy cannot repeat "

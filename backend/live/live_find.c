@@ -78,7 +78,7 @@ static bool has_master_role(struct finding *finding, const char *address)
     if (!call_server(finding, (struct bytes[]){BYTES("ROLE")}, 1, &frame))
         return false;
     return (values_count(frame, &at) > 0 && bytes_is(value_text(frame, &at), "master")) ||
-           not_found(finding, address, "the Sentinel calls it the master, but it is a replica");
+           not_found(finding, address, "others call it the master, but it is a replica");
 }
 
 static bool find_by_sentinel(struct finding *finding, const char *sentinel, char *address)
@@ -93,6 +93,67 @@ static bool find_by_sentinel(struct finding *finding, const char *sentinel, char
     return is_found;
 }
 
+/* ---- a cluster ---- */
+
+static bool ask_for_nodes(struct finding *finding, const char *address, struct cluster_nodes *nodes)
+{
+    struct bytes words[] = {BYTES("CLUSTER"), BYTES("NODES")};
+    bool is_secure = finding->options->from.is_secure;
+    struct bytes frame = BYTES("");
+    size_t at = 0;
+    *nodes = (struct cluster_nodes){.count = 0};
+    bool is_good = ask_server(finding, address, false) &&
+                   call_server(finding, words, COUNT_OF(words), &frame) &&
+                   (cluster_nodes_read(nodes, value_text(frame, &at), address, is_secure) ||
+                    not_found(finding, address, "its reply to CLUSTER NODES is not known"));
+    wire_fini(&finding->wire);
+    return is_good;
+}
+
+/* The master that has the slots, as this node says, and as the master itself says. */
+static bool find_by_node(struct finding *finding, const char *asked, char *address)
+{
+    struct cluster_nodes nodes;
+    bool is_found = ask_for_nodes(finding, asked, &nodes);
+    if (is_found) {
+        const struct cluster_node *owner =
+            cluster_nodes_owner(&nodes, finding->options->from.seeds.slots);
+        is_found = (owner && *owner->address) ||
+                   not_found(finding, asked, "it has no address of a master with these slots");
+        if (is_found)
+            (void)snprintf(address, COPY_ADDRESS_MAX, "%s", owner->address);
+    }
+    cluster_nodes_free(&nodes);
+    if (!is_found)
+        return false;
+    is_found = ask_server(finding, address, false) && has_master_role(finding, address);
+    wire_fini(&finding->wire);
+    return is_found;
+}
+
+bool find_nodes_at(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
+                   const char *address, struct cluster_nodes *nodes, char error[WIRE_ERROR_MAX])
+{
+    struct finding finding = {
+        .options = options, .loop = loop, .is_stopped = is_stopped, .error = error};
+    return ask_for_nodes(&finding, address, nodes);
+}
+
+bool find_nodes(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
+                struct cluster_nodes *nodes, char error[WIRE_ERROR_MAX])
+{
+    const struct copy_seeds *seeds = &options->from.seeds;
+    *nodes = (struct cluster_nodes){.count = 0};
+    for (unsigned i = 0; i < seeds->count && !*is_stopped; i++) {
+        if (find_nodes_at(loop, options, is_stopped, seeds->all[i], nodes, error))
+            return true;
+        cluster_nodes_free(nodes);
+    }
+    return false;
+}
+
+/* ---- the source ---- */
+
 bool find_source(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
                  char address[COPY_ADDRESS_MAX], char error[WIRE_ERROR_MAX])
 {
@@ -100,7 +161,8 @@ bool find_source(struct loop *loop, const struct copy_options *options, const bo
         .options = options, .loop = loop, .is_stopped = is_stopped, .error = error};
     const struct copy_seeds *seeds = &options->from.seeds;
     for (unsigned i = 0; i < seeds->count && !*is_stopped; i++)
-        if (find_by_sentinel(&finding, seeds->all[i], address))
+        if (seeds->is_cluster ? find_by_node(&finding, seeds->all[i], address)
+                              : find_by_sentinel(&finding, seeds->all[i], address))
             return true;
     return false;
 }

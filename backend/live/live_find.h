@@ -4,10 +4,13 @@
  *   Sentinel 1: no reply ─► Sentinel 2: SENTINEL GET-MASTER-ADDR-BY-NAME name ─► 10.0.0.7:6379: ROLE ─► "master" ─► found
  *                                                                                                  └─► "slave": the next Sentinel
  *
+ * Of a Redis Cluster it is asked who has the slots of this source: CLUSTER NODES of one node after the other.
+ *
  * After a failover an old Sentinel may give the old master, so the server itself is asked for its role.
  */
 #pragma once
 
+#include "backend/copy/cluster_nodes.h"
 #include "backend/copy/wire.h"
 
 /* Writes the address of the source. False: it was not found, and error says why; it may be later. Runs the loop, so it is not called by
@@ -24,3 +27,10 @@ struct found_servers {
 /* Writes the address of the master that most Sentinels agree on, and of its replicas, for a cut-over. False: error says why. */
 bool find_servers(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
                   struct found_servers *servers, char error[WIRE_ERROR_MAX]);
+
+/* Writes what the first node that answers says about the cluster. False: none does, and error says why. Both free `nodes`. */
+bool find_nodes(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
+                struct cluster_nodes *nodes, char error[WIRE_ERROR_MAX]);
+/* Asks the node at this address itself. */
+bool find_nodes_at(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
+                   const char *address, struct cluster_nodes *nodes, char error[WIRE_ERROR_MAX]);

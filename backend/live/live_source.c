@@ -404,6 +404,9 @@ static void find_and_connect(struct live_source *source)
 {
     char error[WIRE_ERROR_MAX] = "";
     if (find_source(source->loop, source->options, &source->is_stopped, source->address, error)) {
+        (void)pthread_mutex_lock(&source->lock);
+        memcpy(source->state.address, source->address, sizeof source->address);
+        (void)pthread_mutex_unlock(&source->lock);
         open_source_stream(source);
         return;
     }
@@ -468,6 +471,7 @@ struct live_source *live_source_new(const struct copy_options *options, struct s
     source->options = options;
     source->spool = spool;
     (void)snprintf(source->address, sizeof source->address, "%s", options->from.address);
+    memcpy(source->state.address, source->address, sizeof source->address);
     source->point = *from;
     source->durable = source->state.end = from->position;
     memcpy(source->state.id, from->id, sizeof source->state.id);

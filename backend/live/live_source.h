@@ -27,6 +27,7 @@ struct source_point {
 struct source_state {
     enum copy_exit exit; /* EXIT_DONE: it works */
     char error[SOURCE_ERROR_MAX];
+    char address[COPY_ADDRESS_MAX];    /* where the source is */
     char id[REPLICATION_ID_BYTES + 1]; /* of the history at `end` */
     bool has_full_copy;                /* one was received since the start */
     bool is_streaming;      /* the source has answered PSYNC, and its full copy is in the spool */

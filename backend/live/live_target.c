@@ -9,6 +9,7 @@
 #include "shared/number.h"
 #include "shared/resp.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -166,6 +167,7 @@ bool live_await(struct live *live)
     timer_start(link->timer, patience_ms(live), 0);
     while (!link->is_broken && !link->is_given_up && lanes_waiting(link->lanes) > 0) {
         loop_run(link->loop);
+        live->is_stopped |= atomic_load(&live->is_ended);
         if (live->is_stopped && !was_stopped)
             timer_start(link->timer, patience_ms(live), 0);
         was_stopped = live->is_stopped;
@@ -191,10 +193,12 @@ bool live_call(struct live *live, const struct bytes *words, uint32_t count)
 
 bool live_read_row(struct live *live, struct live_row *row)
 {
-    struct bytes words[] = {BYTES("HMGET"),      bytes_of(live->row_name), BYTES("phase"),
-                            BYTES("id"),         BYTES("offset"),          BYTES("db"),
-                            BYTES("generation"), BYTES("refused"),         BYTES("spool"),
-                            BYTES("selection")};
+    struct bytes words[] = {BYTES("HMGET"),      bytes_of(live->row_name),
+                            BYTES("phase"),      BYTES("id"),
+                            BYTES("offset"),     BYTES("db"),
+                            BYTES("generation"), BYTES("refused"),
+                            BYTES("spool"),      BYTES("selection"),
+                            BYTES("slots")};
     size_t at = 0;
     *row = (struct live_row){.exists = false};
     if (!live_call(live, words, COUNT_OF(words)))
@@ -215,6 +219,8 @@ bool live_read_row(struct live *live, struct live_row *row)
     struct bytes selection = value_text(reply, &at);
     (void)snprintf(row->selection, sizeof row->selection, "%.*s", (int)selection.len,
                    selection.data);
+    struct bytes slots = value_text(reply, &at);
+    (void)snprintf(row->slots, sizeof row->slots, "%.*s", (int)slots.len, slots.data);
     return true;
 }
 
@@ -235,6 +241,7 @@ void live_row_words(const struct live *live, const struct live_row *row, struct 
         BYTES("refused"),    row_number(words->numbers[3], row->refused),
         BYTES("spool"),      bytes_of(row->spool),
         BYTES("selection"),  bytes_of(live->batch.selector.name),
+        BYTES("slots"),      bytes_of(row->slots),
     };
     memcpy(words->all, all, sizeof all);
 }

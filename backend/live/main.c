@@ -4,7 +4,7 @@
 #include "backend/copy/back.h"
 #include "backend/copy/copy.h"
 #include "backend/copy/to_file.h"
-#include "backend/live/live.h"
+#include "backend/live/live_cluster.h"
 #include "shared/command/command.h"
 #include "shared/log.h"
 
@@ -27,5 +27,7 @@ int main(int argc, char **argv)
         return (int)to_file_run(&options);
     if (options.file)
         return (int)copy_run(&options);
+    if (options.from.seeds.is_cluster)
+        return (int)cluster_run(&options);
     return (int)(options.is_from_scree ? back_run(&options) : live_run(&options));
 }
