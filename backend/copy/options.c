@@ -448,7 +448,20 @@ static bool parse_word(struct copy_options *options, const char *word)
     return true;
 }
 
-static bool parse_all(int argc, char **argv, struct copy_options *options)
+/* Has it no meaning where the target is a file? */
+static bool is_for_servers(const char *name)
+{
+    static const char *const names[] = {"--spool",     "--rate",      "--session",
+                                        "--pause-max", "--follow",    "--lanes",
+                                        "--ca-file",   "--cert-file", "--key-file"};
+    for (unsigned i = 0; i < COUNT_OF(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* *for_servers becomes the last option that is. */
+static bool parse_all(int argc, char **argv, struct copy_options *options, const char **for_servers)
 {
     for (int i = 1; i < argc; i++) {
         if (parse_word(options, argv[i]))
@@ -457,6 +470,8 @@ static bool parse_all(int argc, char **argv, struct copy_options *options)
             return wrong("%s: unknown, or its value is missing", argv[i]);
         if (!parse_pair(options, argv[i], argv[i + 1]))
             return false;
+        if (is_for_servers(argv[i]))
+            *for_servers = argv[i];
         i++;
     }
     return true;
@@ -523,7 +538,7 @@ static bool is_complete_back(const struct copy_options *options)
            wrong("--existing keep: later changes would go into keys that were kept");
 }
 
-static bool is_complete_backup(const struct copy_options *options)
+static bool is_complete_backup(const struct copy_options *options, const char *for_servers)
 {
     if (!options->file || options->origin != ORIGIN_BACKUP)
         return wrong("--to rdb:FILE needs --from backup:DIR");
@@ -532,8 +547,8 @@ static bool is_complete_backup(const struct copy_options *options)
     if (options->command == COPY_VERIFY || options->command == COPY_CUTOVER)
         return wrong("--to rdb: has no verify and no cutover: scree-copy check --from rdb:FILE "
                      "--to null: reads the whole file");
-    if (*options->spool || options->rate_bytes)
-        return wrong("--spool and --rate are not for --to rdb:");
+    if (for_servers)
+        return wrong("%s is not for --to rdb:", for_servers);
     if (strcmp(options->to.file, "-") == 0)
         return wrong("--to rdb: needs a file, not standard output");
     if (!has_own_dbs(&options->dbs))
@@ -542,14 +557,14 @@ static bool is_complete_backup(const struct copy_options *options)
            wrong("--existing keep: a file is written whole: expected replace or refuse");
 }
 
-static bool are_complete(const struct copy_options *options)
+static bool are_complete(const struct copy_options *options, const char *for_servers)
 {
     if (!options->file && !*options->from.address)
         return wrong("--from is missing");
     if (!options->to.is_null && !options->to.file && !*options->to.address)
         return wrong("--to is missing");
     if (options->to.file || (options->file && options->origin == ORIGIN_BACKUP))
-        return is_complete_backup(options);
+        return is_complete_backup(options, for_servers);
     if (options->to.rdb_version)
         return wrong("--rdb-version is for --to rdb:FILE");
     if (options->to.db >= 0 && options->dbs.count > 0)
@@ -589,5 +604,8 @@ enum options_result options_parse(int argc, char **argv, struct copy_options *op
         (void)fputs(HELP_OPTIONS, stdout);
         return OPTIONS_DONE;
     }
-    return parse_all(argc, argv, options) && are_complete(options) ? OPTIONS_RUN : OPTIONS_WRONG;
+    const char *for_servers = NULL;
+    return parse_all(argc, argv, options, &for_servers) && are_complete(options, for_servers)
+               ? OPTIONS_RUN
+               : OPTIONS_WRONG;
 }

@@ -20,6 +20,8 @@ struct file_db {
     uint64_t db;
     uint64_t keys;
     uint64_t expires;
+    uint64_t keys_written;
+    uint64_t expires_written;
     bool is_begun; /* its sizes are written */
 };
 
@@ -37,18 +39,29 @@ struct to_file {
     struct file_db *db; /* the selected one */
 };
 
-static volatile sig_atomic_t is_stopped;
+/* A signal cancels. */
+static struct disk_progress progress;
 
 static void on_stop_signal(int signum)
 {
     (void)signum;
-    is_stopped = 1;
+    atomic_store(&progress.is_cancelled, true);
+}
+
+static bool is_out_stopped(void)
+{
+    return atomic_load(&progress.is_cancelled);
 }
 
 static enum copy_exit file_says(struct to_file *copy, enum copy_exit code, const char *reason)
 {
     report_say(&copy->report, "scree-copy: %s", reason);
     return code;
+}
+
+static enum copy_exit say_file_stopped(struct to_file *copy)
+{
+    return file_says(copy, EXIT_STOPPED, "stopped; the same command may be run again");
 }
 
 /* ---- which keys ---- */
@@ -150,6 +163,8 @@ static void take_file_key(struct to_file *copy)
         into->expires += file->expire_ms != 0;
         return;
     }
+    into->keys_written++;
+    into->expires_written += file->expire_ms != 0;
     select_file_db(copy, into);
     rdb_output_key(&copy->output, file->expire_ms, file->type, name);
     if (copy->item.kind == RDB_KEY)
@@ -189,8 +204,8 @@ static enum copy_exit each_item(struct to_file *copy)
         take_file_item(copy);
         copy->report.offset = copy->input.offset;
         report_progress(&copy->report, verb);
-        if (is_stopped)
-            return file_says(copy, EXIT_STOPPED, "stopped; the same command may be run again");
+        if (is_out_stopped())
+            return say_file_stopped(copy);
         if (copy->is_writing && !rdb_output_go_on(&copy->output))
             return file_says(copy, EXIT_TARGET, copy->output.error);
     }
@@ -222,35 +237,31 @@ static void put_aux(struct to_file *copy)
     rdb_output_aux(output, "scree-ver", BYTES(SCREE_VERSION));
 }
 
+/* Both times the backup had the same keys; their numbers stand in the file. */
+static enum copy_exit check_counts(struct to_file *copy)
+{
+    for (unsigned i = 0; i < copy->db_count; i++) {
+        const struct file_db *db = &copy->dbs[i];
+        if (db->keys_written != db->keys || db->expires_written != db->expires)
+            return file_says(copy, EXIT_SOURCE,
+                             "the backup, or the scratch directory, has changed while it was read");
+    }
+    return EXIT_DONE;
+}
+
 static enum copy_exit write_output(struct to_file *copy)
 {
-    struct rdb_output *output = &copy->output;
-    enum copy_exit code = EXIT_DONE;
     copy->is_writing = true;
-    if (!rdb_output_open(output, copy->options->to.file, copy->options->to.rdb_version))
-        code = file_says(copy, EXIT_TARGET, output->error);
-    if (code == EXIT_DONE) {
-        put_aux(copy);
-        code = read_all_items(copy);
-    }
-    if (code == EXIT_DONE && !rdb_output_end(output))
-        code = file_says(copy, EXIT_TARGET, output->error);
-    rdb_output_close(output);
-    return code;
+    put_aux(copy);
+    enum copy_exit code = read_all_items(copy);
+    return code == EXIT_DONE ? check_counts(copy) : code;
 }
 
 /* ---- a run ---- */
 
-/* A file that exists is replaced only if that was asked for. */
-static bool may_make_file(struct to_file *copy)
+static bool may_replace(const struct to_file *copy)
 {
-    const struct copy_options *options = copy->options;
-    bool replaces = options->has_existing && options->existing == EXISTING_REPLACE;
-    if (replaces || access(options->to.file, F_OK) != 0)
-        return true;
-    report_say(&copy->report, "scree-copy: %s exists: remove it, or give --existing replace",
-               options->to.file);
-    return false;
+    return copy->options->has_existing && copy->options->existing == EXISTING_REPLACE;
 }
 
 static void catch_signals(void)
@@ -258,9 +269,13 @@ static void catch_signals(void)
     const struct sigaction action = {.sa_handler = on_stop_signal};
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    struct sigaction hangup;
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup */
+        (void)sigaction(SIGHUP, &action, NULL);
 }
 
-static enum copy_exit open_and_write(struct to_file *copy, const char *scratch)
+/* Counts the keys, and writes them unless it is `check`. The scratch directory is removed. */
+static enum copy_exit count_and_write(struct to_file *copy, const char *scratch)
 {
     char error[BACKUP_RDB_ERROR_MAX];
     const struct backup_rdb_order order = {
@@ -268,11 +283,11 @@ static enum copy_exit open_and_write(struct to_file *copy, const char *scratch)
         .space = copy->options->space,
         .scratch = scratch,
         .has_functions = copy->options->has_functions,
+        .progress = &progress,
     };
     copy->backup = backup_rdb_open(&order, error);
     if (!copy->backup)
-        return file_says(copy, EXIT_SOURCE, error);
-    catch_signals();
+        return is_out_stopped() ? say_file_stopped(copy) : file_says(copy, EXIT_SOURCE, error);
     enum copy_exit code = read_all_items(copy);
     if (code == EXIT_DONE && copy->options->command != COPY_CHECK)
         code = write_output(copy);
@@ -280,10 +295,40 @@ static enum copy_exit open_and_write(struct to_file *copy, const char *scratch)
     return code;
 }
 
+/* FILE.part is locked: so this tool alone has FILE.scratch until the file gets its name. */
+static enum copy_exit read_and_end(struct to_file *copy)
+{
+    char scratch[PATH_MAX];
+    const char *file = copy->options->to.file;
+    if (!may_replace(copy) && access(file, F_OK) == 0) {
+        report_say(&copy->report, "scree-copy: %s exists: remove it, or give --existing replace",
+                   file);
+        return EXIT_TARGET;
+    }
+    if (snprintf(scratch, sizeof scratch, "%s.scratch", file) >= (int)sizeof scratch)
+        return file_says(copy, EXIT_TARGET, "--to rdb: the path is too long");
+    enum copy_exit code = count_and_write(copy, scratch);
+    if (code == EXIT_DONE && copy->options->command != COPY_CHECK &&
+        !rdb_output_end(&copy->output, may_replace(copy)))
+        code = file_says(copy, EXIT_TARGET, copy->output.error);
+    return code;
+}
+
+static enum copy_exit lock_and_read(struct to_file *copy)
+{
+    struct rdb_output *output = &copy->output;
+    const struct copy_target *to = &copy->options->to;
+    catch_signals();
+    enum copy_exit code = rdb_output_open(output, to->file, to->rdb_version)
+                              ? read_and_end(copy)
+                              : file_says(copy, EXIT_TARGET, output->error);
+    rdb_output_close(output);
+    return code;
+}
+
 enum copy_exit to_file_run(const struct copy_options *options)
 {
     struct copy_options chosen = *options;
-    char scratch[PATH_MAX];
     struct to_file *copy = calloc(1, sizeof *copy);
     CHECK(copy);
     if (!chosen.to.rdb_version)
@@ -291,13 +336,7 @@ enum copy_exit to_file_run(const struct copy_options *options)
     copy->options = &chosen;
     report_init(&copy->report, &chosen);
     copy->report.verb = options->command == COPY_CHECK ? "check" : "copy";
-    enum copy_exit code = may_make_file(copy) ? EXIT_DONE : EXIT_TARGET;
-    if (code == EXIT_DONE &&
-        snprintf(scratch, sizeof scratch, "%s.scratch", options->to.file) >= (int)sizeof scratch)
-        code = file_says(copy, EXIT_TARGET, "--to rdb: the path is too long");
-    if (code == EXIT_DONE)
-        code = open_and_write(copy, scratch);
-    code = report_end(&copy->report, code);
+    enum copy_exit code = report_end(&copy->report, lock_and_read(copy));
     free(copy);
     return code;
 }

@@ -34,10 +34,9 @@ struct backup_rdb {
     struct sources sources;
     struct backend_config config;
     struct store_env *env;
-    struct disk_progress progress;
     struct moment_shards *moment;
     struct backup_shard shard;
-    char *space;             /* of which keys are read; NULL: not known yet; owned */
+    char *space;             /* of which keys are read; NULL: not known while it is opened; owned */
     bool has_keys;           /* of this namespace */
     struct table *libraries; /* name → code */
     enum step step;
@@ -64,6 +63,18 @@ static bool backup_failed(struct backup_rdb *backup, const char *format, ...)
 }
 
 /* ---- a shard ---- */
+
+/* A read from the disk has failed: RocksDB's checksums are good, but a file is not. */
+static void check_reads(struct backup_rdb *backup)
+{
+    const struct backup_rows *rows = &backup->value.rows;
+    const struct store_iter *const all[] = {backup->shard.system, rows->keys,  rows->elements,
+                                            rows->ttls,           rows->times, rows->entries};
+    for (unsigned i = 0; i < COUNT_OF(all); i++)
+        if (all[i] && store_iter_failed(all[i]))
+            (void)backup_failed(backup, "shard %s cannot be read",
+                                backup->sources.items[backup->shard.index].manifest->shard);
+}
 
 static void close_read_shard(struct backup_rdb *backup)
 {
@@ -119,6 +130,7 @@ static void read_database_maps(struct backup_rdb *backup)
          store_iter_next(shard->system))
         database_map_note(shard->maps, store_iter_key(shard->system),
                           store_iter_value(shard->system));
+    check_reads(backup); /* a seek forgets it */
 }
 
 static struct bytes copy_space(struct bytes space)
@@ -150,8 +162,15 @@ static void note_space(struct backup_rdb *backup, struct bytes space)
 {
     uint8_t db;
     struct bytes name = database_map_find(backup->shard.maps, space, &db);
-    if (!is_chosen(backup, name) || db >= DATABASES_MAX || backup->shard.spaces[db].data)
+    if (!is_chosen(backup, name))
         return;
+    if (db >= DATABASES_MAX || backup->shard.spaces[db].data) {
+        (void)backup_failed(backup,
+                            "shard %s: the map of databases is damaged: keys of database %u are "
+                            "at two places, or there is no such database",
+                            backup->sources.items[backup->shard.index].manifest->shard, db);
+        return;
+    }
     backup->shard.spaces[db] = copy_space(space);
     backup->has_keys = true;
 }
@@ -216,8 +235,7 @@ static void read_next_shard(struct backup_rdb *backup)
 static bool library_here(struct backup_rdb *backup, struct bytes *name)
 {
     const struct store_iter *iter = backup->shard.system;
-    struct bytes space = bytes_of(backup->space ? backup->space : "");
-    struct bytes prefix = encode_function_key(&backup->scratch, space, BYTES(""));
+    struct bytes prefix = encode_function_key(&backup->scratch, bytes_of(backup->space), BYTES(""));
     if (!store_iter_valid(iter))
         return false;
     *name = store_iter_key(iter);
@@ -279,13 +297,15 @@ static void begin_database(struct backup_rdb *backup)
 static void name_damage(struct backup_rdb *backup)
 {
     struct bytes key = backup->value.key;
-    if (backup->value.is_damaged)
-        (void)backup_failed(backup,
-                            "shard %s, key '%.*s' of database %u: its rows do not fit its size or "
-                            "cannot be decoded: restore the backup, and repair it with "
-                            "scree-backend --check-data DATA --repair",
-                            backup->sources.items[backup->shard.index].manifest->shard,
-                            (int)(key.len < 200 ? key.len : 200), key.data, backup->shard.db);
+    if (!backup->value.is_damaged)
+        return;
+    check_reads(backup); /* then rows are not there because of this */
+    (void)backup_failed(backup,
+                        "shard %s, key '%.*s' of database %u: its rows do not fit its size or "
+                        "cannot be decoded: restore the backup, and repair it with "
+                        "scree-backend --check-data DATA --repair",
+                        backup->sources.items[backup->shard.index].manifest->shard,
+                        (int)(key.len < 200 ? key.len : 200), key.data, backup->shard.db);
 }
 
 static void begin_key(struct backup_rdb *backup, struct bytes space, uint16_t slot)
@@ -386,18 +406,6 @@ static void put_next(struct backup_rdb *backup)
 
 /* ---- reading ---- */
 
-/* A read from the disk has failed: RocksDB's checksums are good, but a file is not. */
-static void check_reads(struct backup_rdb *backup)
-{
-    const struct backup_rows *rows = &backup->value.rows;
-    const struct store_iter *const all[] = {backup->shard.system, rows->keys,  rows->elements,
-                                            rows->ttls,           rows->times, rows->entries};
-    for (unsigned i = 0; i < COUNT_OF(all); i++)
-        if (all[i] && store_iter_failed(all[i]))
-            (void)backup_failed(backup, "shard %s cannot be read",
-                                backup->sources.items[backup->shard.index].manifest->shard);
-}
-
 /* Writes the next piece. False: nothing is left, or it failed. */
 static bool next_backup_piece(struct backup_rdb *backup)
 {
@@ -488,7 +496,7 @@ static bool verify_files(struct backup_rdb *backup)
 {
     char reason[BACKUP_RDB_ERROR_MAX];
     for (size_t i = 0; i < backup->sources.count; i++)
-        if (!source_verify(&backup->sources.items[i], &backup->progress, NULL, reason,
+        if (!source_verify(&backup->sources.items[i], backup->order.progress, NULL, reason,
                            sizeof reason))
             return backup_failed(backup, "%s", reason);
     return true;
@@ -527,13 +535,28 @@ static bool make_moment(struct backup_rdb *backup)
         .env = backup->env,
         .config = &backup->config,
         .sources = &backup->sources,
-        .progress = &backup->progress,
+        .progress = backup->order.progress,
     };
     if (!path_remove(scratch) || !path_make(scratch, reason, sizeof reason))
         return backup_failed(backup, "%s: the directory for links to the backup cannot be made",
                              scratch);
     backup->moment = moment_shards_new(&order, reason, sizeof reason);
     return backup->moment || backup_failed(backup, "%s", reason);
+}
+
+/* Without --namespace: the one of the first shard that has keys. It must be known before libraries are read. */
+static bool find_only_space(struct backup_rdb *backup)
+{
+    size_t *index = &backup->shard.index;
+    for (; !backup->space && !*backup->error && *index < backup->sources.count; ++*index) {
+        open_read_shard(backup);
+        close_read_shard(backup);
+    }
+    if (!backup->space) {
+        backup->space = strdup("");
+        CHECK(backup->space);
+    }
+    return !*backup->error;
 }
 
 static bool open_backup(struct backup_rdb *backup)
@@ -543,7 +566,7 @@ static bool open_backup(struct backup_rdb *backup)
         return backup_failed(backup, "%s", reason);
     note_moment(backup);
     return check_shards(backup) && check_formats_of_shards(backup) && verify_files(backup) &&
-           configure(backup) && make_moment(backup);
+           configure(backup) && make_moment(backup) && find_only_space(backup);
 }
 
 struct backup_rdb *backup_rdb_open(const struct backup_rdb_order *order,

@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "backend/backup/disk_file.h"
 #include "backend/format/encoding.h"
 #include "backend/format/rdb.h"
 #include "backend/store/store.h"
@@ -30,12 +31,13 @@ struct backup_rdb_order {
     const char *space; /* the namespace of which keys are read; NULL: the only one that has keys */
     const char *scratch; /* a directory that is made, for links to the backup */
     bool has_functions;
+    struct disk_progress *progress; /* cancels backup_rdb_open */
 };
 
 /* Verifies the backup and makes the directory. What the order refers to is used until backup_rdb_close. Blocks for as long as the files are read. NULL: `error` has a sentence. */
 struct backup_rdb *backup_rdb_open(const struct backup_rdb_order *order,
                                    char error[BACKUP_RDB_ERROR_MAX]);
-/* Removes the scratch directory. NULL is allowed. */
+/* Removes the scratch directory, which the caller has kept other tools from. NULL is allowed. */
 void backup_rdb_close(struct backup_rdb *backup);
 /* The time of the backup's cut, in ms. Keys that expired until then still come. */
 uint64_t backup_rdb_moment_ms(const struct backup_rdb *backup);

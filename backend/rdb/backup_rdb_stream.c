@@ -113,6 +113,7 @@ static struct stream_group *list_groups(struct backup_value *value, uint64_t *co
         }
         if (!all)
             all = arena_alloc(value->arena, (*count + 1) * sizeof *all);
+        value->is_damaged |= store_iter_failed(value->rows.elements); /* a seek forgets it */
     }
     return all;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -33,10 +34,27 @@ static void start_writer(struct rdb_output *output)
     rdb_writer_init(&output->writer, &output->arena);
 }
 
+/* A tool that gave the file its name by a link was killed before it removed this name: the file is whole, and is not written again. */
+static void drop_second_name(const char *part)
+{
+    struct stat found;
+    if (stat(part, &found) == 0 && found.st_nlink > 1)
+        (void)unlink(part);
+}
+
+/* Not so if a tool that had the lock has renamed or removed it since it was opened. */
+static bool is_part_there(const struct rdb_output *output)
+{
+    struct stat ours;
+    struct stat there;
+    return fstat(output->fd, &ours) == 0 && stat(output->part, &there) == 0 &&
+           ours.st_dev == there.st_dev && ours.st_ino == there.st_ino && there.st_nlink == 1;
+}
+
 /* A second tool that writes the same file is noticed, and writes nothing. */
 static bool lock_part(struct rdb_output *output)
 {
-    if (flock(output->fd, LOCK_EX | LOCK_NB) == 0)
+    if (flock(output->fd, LOCK_EX | LOCK_NB) == 0 && is_part_there(output))
         return ftruncate(output->fd, 0) == 0 ||
                output_failed(output, output->part, strerror(errno));
     (void)close(output->fd);
@@ -52,6 +70,7 @@ bool rdb_output_open(struct rdb_output *output, const char *path, uint64_t versi
     start_writer(output);
     if (snprintf(output->part, sizeof output->part, "%s.part", path) >= (int)sizeof output->part)
         return output_failed(output, path, "the path is too long");
+    drop_second_name(output->part);
     output->fd = open(output->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (output->fd < 0)
         return output_failed(output, output->part, strerror(errno));
@@ -85,7 +104,22 @@ static bool sync_directory(struct rdb_output *output)
     return path_sync(dir) || output_failed(output, dir, strerror(errno));
 }
 
-bool rdb_output_end(struct rdb_output *output)
+/* A file that came while this one was written is kept, unless it may be replaced. Not every file system knows RENAME_NOREPLACE. */
+static bool give_name(struct rdb_output *output, bool replaces)
+{
+    const char *part = output->part;
+    const char *path = output->path;
+    bool good = replaces ? rename(part, path) == 0
+                         : renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_NOREPLACE) == 0;
+    if (!good && !replaces && (errno == EINVAL || errno == ENOSYS)) {
+        good = link(part, path) == 0;
+        if (good)
+            (void)unlink(part);
+    }
+    return good || output_failed(output, path, strerror(errno));
+}
+
+bool rdb_output_end(struct rdb_output *output, bool replaces)
 {
     rdb_write_byte(&output->writer, OPCODE_EOF);
     if (!write_held(output))
@@ -95,8 +129,8 @@ bool rdb_output_end(struct rdb_output *output)
         return false;
     if (fsync(output->fd) != 0)
         return output_failed(output, output->part, strerror(errno));
-    if (rename(output->part, output->path) != 0)
-        return output_failed(output, output->path, strerror(errno));
+    if (!give_name(output, replaces))
+        return false;
     (void)close(output->fd);
     output->fd = -1;
     return sync_directory(output);

@@ -23,12 +23,13 @@ struct rdb_output {
     char error[OUTPUT_ERROR_MAX]; /* a sentence */
 };
 
-/* Begins FILE.part with the header. False: `error` says why. */
+/* Makes FILE.part, locks it until the end, and writes the header to the writer. What other tools must not touch while this one runs is safe from
+ * here on. False: `error` says why. */
 bool rdb_output_open(struct rdb_output *output, const char *path, uint64_t version);
 /* Writes what the writer has, once it is much. To be called after each item. */
 bool rdb_output_go_on(struct rdb_output *output);
-/* Ends the file and gives it its name, durably. */
-bool rdb_output_end(struct rdb_output *output);
+/* Ends the file and gives it its name, durably. A file that has the name is kept and is an error, unless `replaces`. */
+bool rdb_output_end(struct rdb_output *output, bool replaces);
 /* Removes what is not whole. */
 void rdb_output_close(struct rdb_output *output);
 

@@ -271,6 +271,13 @@ def _(run):
             out(origin, file, '--namespace', words, '--existing', 'replace')
             with loaded(file) as there:
                 check_equal([there.get('GET', 'k'), b'%d' % len(there.call('FUNCTION', 'LIST')[1])], [value, libraries])
+        main.call('FLUSHALL')
+        shop.call('DEL', 'k')
+        shop.call('SET', 'foo', 'shop')  # the first shard has no keys
+        main.call('FUNCTION', 'LOAD', LIBRARY.replace('42', '43'))
+        out(backup(cluster, 'one', login=('default', 'main')), file, '--existing', 'replace')
+        with loaded(file) as there:
+            check_equal([there.get('GET', 'foo'), there.get('FCALL', 'answer', '0')], [b'shop', 42])
         check("no keys of the namespace 'shup'" in out(origin, file, '--namespace', 'shup', '--existing', 'replace', code=3).stderr, 'another name')
 
 
@@ -311,6 +318,64 @@ def _(run):
         check_file(file)
 
 
+def begin_out(origin, file, *words):
+    words = (binary('scree-copy'), '--quiet', '--from', origin, '--to', 'rdb:' + file) + words
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def wait_for_part(tool, file, size):
+    def is_there():
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.getsize(file + '.part') >= size
+    wait_for(lambda: tool.poll() is not None or is_there(), 'the tool to write', pause=0.001)
+
+
+def paused_out(origin, file, is_there):
+    """A tool that stands still where is_there() became true."""
+    while True:
+        tool = begin_out(origin, file)
+        wait_for(lambda: tool.poll() is not None or is_there(), 'the tool to work', pause=0.001)
+        tool.send_signal(signal.SIGSTOP)
+        if tool.poll() is None and not os.path.exists(file):
+            return tool
+        tool.send_signal(signal.SIGCONT)  # it was faster
+        check_equal(tool.wait(patience()), 0)
+        os.unlink(file)
+
+
+@suite.case('of two tools that write one file at once the second one is refused and changes nothing, and the file of the first one is whole')
+def _(run):
+    with folder() as path, Cluster(backends=1, partitions=2) as cluster:
+        file = os.path.join(path, 'dump.rdb')
+        here = Here(cluster)
+        for i in range(20):
+            here.call('SET', 'k%d' % i, os.urandom(1000000))
+            here.call('HSET', 'h%d' % i, *(word for n in range(3000) for word in ('f%d' % n, 'v')))
+        origin = backup(cluster)
+
+        def is_writing():
+            return os.path.exists(file + '.part') and os.path.getsize(file + '.part') > 0
+
+        for is_there in (lambda: glob.glob(file + '.scratch/*'), is_writing):
+            tool = paused_out(origin, file, is_there)
+            try:
+                before = sorted(glob.glob(path + '/**', recursive=True))
+                for words in ((), ('check',), ('--existing', 'replace')):
+                    other = copy(*words, '--from', origin, '--to', 'rdb:' + file)
+                    check_equal(other.returncode, 4, other.stdout + other.stderr)
+                    check('another tool writes this file' in other.stderr, other.stderr)
+                    check_equal(sorted(glob.glob(path + '/**', recursive=True)), before)
+            finally:
+                tool.send_signal(signal.SIGCONT)
+                code = tool.wait(patience())
+            check_equal(code, 0)
+            check_equal(os.listdir(path), ['dump.rdb'])
+            check_file(file)
+            with loaded(file) as there:
+                check_same(here, there)
+            os.unlink(file)
+
+
 @suite.case('a tool that is stopped or killed leaves no file with the name, and the same command writes it')
 def _(run):
     with folder() as path, Cluster(backends=1, partitions=2) as cluster:
@@ -320,18 +385,21 @@ def _(run):
             here.call('SET', 'k%d' % i, os.urandom(1000000))
             here.call('HSET', 'h%d' % i, *(word for n in range(3000) for word in ('f%d' % n, 'v')))
         origin = backup(cluster)
-        for signum in (signal.SIGTERM, signal.SIGKILL) * sized(1, long=10):
-            tool = subprocess.Popen([binary('scree-copy'), '--quiet', '--from', origin, '--to', 'rdb:' + file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            wait_for(lambda: tool.poll() is not None or os.path.exists(file + '.part'), 'the tool to write', pause=0.001)
+        for signum, size in [(signum, size) for size in (0, 1) for signum in (signal.SIGTERM, signal.SIGKILL)] * sized(1, long=10):  # as it opens the backup; as it writes
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(file + '.part')  # of a tool that was killed
+            tool = begin_out(origin, file)
+            wait_for_part(tool, file, size)
             tool.send_signal(signum)
             code = tool.wait(patience())
             check(code in (0, 5, -signal.SIGKILL), 'exit code %d' % code)
-            if code:
-                check(not os.path.exists(file), 'there is a file')
-            else:
-                os.unlink(file)  # it was faster
             if code == 5:
                 check_equal(os.listdir(path), [])
+            elif os.path.exists(file):  # it was faster
+                check_file(file)
+                os.unlink(file)
+            else:
+                check(code != 0, 'there is no file')
         out(origin, file)
         check_file(file)
 
@@ -364,6 +432,9 @@ def _(run):
         ('--from', 'backup:x', '--to', 'rdb:y', '--existing', 'keep'), ('--from', 'rdb:x', '--to', 'scree://127.0.0.1:1', '--rdb-version', '10'),
     ):
         check_equal(copy(*words).returncode, 2, ' '.join(words))
+    for words in (('--lanes', '8'), ('--session', 'x'), ('--follow', 'no'), ('--pause-max', '1s'), ('--ca-file', 'x'), ('--cert-file', 'x'), ('--key-file', 'x'), ('--spool', 'x')):
+        done = copy('--from', 'backup:x', '--to', 'rdb:y', *words)
+        check(done.returncode == 2 and words[0] + ' is not for --to rdb:' in done.stderr, done.stderr)
 
 
 @suite.case('the commands of the page write the file, and a redis-server starts with it')

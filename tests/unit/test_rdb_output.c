@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { KEYS_MAX = 200, ELEMENTS_MAX = 400, TEXT_MAX = 300, ROUNDS = 30 };
@@ -119,7 +120,7 @@ static void write_file(uint64_t seed, unsigned keys)
         ck_assert(rdb_output_go_on(&output));
         ck_assert(!path_exists(path));
     }
-    ck_assert_msg(rdb_output_end(&output), "%s", output.error);
+    ck_assert_msg(rdb_output_end(&output, false), "%s", output.error);
     rdb_output_close(&output);
     ck_assert(path_exists(path) && !path_exists(part));
 }
@@ -249,6 +250,33 @@ START_TEST(a_file_that_is_given_up_is_removed_and_the_old_one_stays)
 }
 END_TEST
 
+START_TEST(a_file_that_came_while_it_was_written_is_kept_unless_it_may_be_replaced)
+{
+    struct rdb_output output;
+    struct stat found;
+    for (unsigned replaces = 0; replaces < 2; replaces++) {
+        (void)unlink(path);
+        ck_assert(rdb_output_open(&output, path, RDB_VERSION));
+        ck_assert(close(open(path, O_WRONLY | O_CREAT, 0600)) == 0);
+        ck_assert(rdb_output_end(&output, replaces) == (bool)replaces);
+        rdb_output_close(&output);
+        ck_assert(stat(path, &found) == 0 && (found.st_size > 0) == (bool)replaces);
+        ck_assert(!path_exists(part));
+    }
+}
+END_TEST
+
+START_TEST(a_whole_file_that_still_has_the_first_name_too_is_not_written_again)
+{
+    struct rdb_output output;
+    write_file(1, 10);
+    ck_assert(link(path, part) == 0); /* as if it was killed between link and unlink */
+    ck_assert(rdb_output_open(&output, path, RDB_VERSION));
+    rdb_output_close(&output);
+    check_file(1, 10, 1 << 20);
+}
+END_TEST
+
 START_TEST(two_tools_do_not_write_one_file)
 {
     struct rdb_output output;
@@ -257,7 +285,7 @@ START_TEST(two_tools_do_not_write_one_file)
     ck_assert(!rdb_output_open(&other, path, RDB_VERSION));
     ck_assert_ptr_nonnull(strstr(other.error, "another tool"));
     rdb_output_close(&other);
-    ck_assert(path_exists(part) && rdb_output_end(&output));
+    ck_assert(path_exists(part) && rdb_output_end(&output, false));
     rdb_output_close(&output);
 }
 END_TEST
@@ -270,6 +298,8 @@ int main(void)
     tcase_add_test(tests, random_keys_are_read_as_they_were_written);
     tcase_add_test(tests, a_changed_byte_is_noticed);
     tcase_add_test(tests, a_file_that_is_given_up_is_removed_and_the_old_one_stays);
+    tcase_add_test(tests, a_file_that_came_while_it_was_written_is_kept_unless_it_may_be_replaced);
+    tcase_add_test(tests, a_whole_file_that_still_has_the_first_name_too_is_not_written_again);
     tcase_add_test(tests, two_tools_do_not_write_one_file);
     Suite *suite = suite_create("rdb_output");
     suite_add_tcase(suite, tests);
