@@ -334,7 +334,7 @@ def _(_):
         files = 'rclone delete --user-agent "other keys" --include "/one/*/CURRENT" s3:bucket/scree/backups'
         store.fault('kept')
         with meanwhile(store, 'copyto*MANIFEST.sha256', files):
-            refused(store.push('backups', place.backups), 'the store has not all of CURRENT')
+            refused(store.push('backups', place.backups, RCLONE_IGNORE_EXISTING='true'), 'the store has not all of CURRENT')
         folder = pulled(store, place)[0] + '/backups'
         check_equal(damaged_parts(folder + '/one'), [])
         refused(tool('--verify-backup', folder), 'the manifest is incomplete or damaged')
@@ -371,6 +371,19 @@ def _(_):
         check_equal(files_here(place), old[2:] + copy[1:])
         check_equal(pulled(store, place)[1], sorted('archive/' + name for name in old + copy))
         check_equal(good(store.push('archive', place.archive, '--forget-days', '1')), '', 'once a day, when all files are compared')
+
+
+@suite.case('a number of days or backups that is negative or no number is refused before anything is deleted')
+def _(_):
+    with Store() as store, Place() as place:
+        names = write_closed(place, 'a/1', [9, 8, 0])
+        for words, env in ((['--forget-days', '-1'], {}), (['--forget-days', '1.5'], {}), (['--every', '0'], {}), ([], {'SCREE_PUSH_FORGET_DAYS': 'week'})):
+            code, said = store.push('archive', place.archive, *words, **env)
+            check(code == 2 and 'expected a number from ' in said, (words, code, said))
+        check_equal(files_here(place), names)
+        for env in ({'SCREE_PUSH_KEEP': '-1'}, {'SCREE_PUSH_KEEP_DAYS': '7d'}):
+            code, said = store.push('prune', None, **env)
+            check(code == 2 and 'expected a number from ' in said, (env, code, said))
 
 
 @suite.case('the archive: when rclone only says that it has copied, nothing goes on the disk, and PUSHED keeps its time')
