@@ -19,20 +19,27 @@ static void forward_part(const struct shard_reply *part, struct out *out)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Writes the first error, with its shard's name unless the error contains it or all shards reply the same. */
+void reply_shard_refusal(struct reply *reply, const struct shard_reply *part)
+{
+    struct resp_value value;
+    size_t pos = 0;
+    if (part->is_failure || !resp_value_next(part->frame, &pos, &value))
+        forward_part(part, reply->out);
+    else
+        reply_errorf(reply, "%.*s (shard '%s')", (int)value.text.len, value.text.data, part->shard);
+}
+
+/* Writes the first error, with its shard's name unless all shards reply the same. */
 static void merge_error(const struct merge *merge, const struct shard_reply *first,
                         struct reply *reply)
 {
     bool all_same = true;
     for (uint32_t i = 0; i < merge->count; i++)
         all_same &= bytes_equal(merge->replies[i].frame, first->frame);
-    struct resp_value value;
-    size_t pos = 0;
-    if (all_same || first->is_failure || !resp_value_next(first->frame, &pos, &value))
+    if (all_same)
         forward_part(first, reply->out);
     else
-        reply_errorf(reply, "%.*s (shard '%s')", (int)value.text.len, value.text.data,
-                     first->shard);
+        reply_shard_refusal(reply, first);
 }
 
 /* A shard's reply does not fit the merge rule. */

@@ -23,6 +23,9 @@ struct shard_reply {
     bool is_failure; /* the shard did not answer: `frame` is the proxy's error */
 };
 
+/* Replies with the error of one shard, its code first, and names the shard: "-NOBACKUP there is no such backup (shard 'b')". */
+void reply_shard_refusal(struct reply *reply, const struct shard_reply *part);
+
 struct merge {
     enum command_merge rule;
     const struct shard_reply *replies;

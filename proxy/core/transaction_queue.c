@@ -76,8 +76,8 @@ void client_transaction_lost(struct client_transaction *transaction, const char 
 {
     char text[ERROR_TEXT_MAX];
     (void)snprintf(text, sizeof(text),
-                   "ERR shard '%s' (%s): connection lost while it watched keys: %s", shard, address,
-                   reason);
+                   "TRYAGAIN shard '%s' (%s): connection lost while it watched keys: %s", shard,
+                   address, reason);
     lose_dedicated(transaction, text);
 }
 

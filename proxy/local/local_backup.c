@@ -261,9 +261,7 @@ static void deleted(struct client *client, struct request *request, struct reply
     if (count == request_reply_count(request) || (count && !refused))
         reply_ok(reply);
     else if (refused)
-        reply_errorf(reply, "ERR shard '%s': %.*s", refused->shard,
-                     (int)(refused->frame.len > 3 ? refused->frame.len - 3 : 0),
-                     refused->frame.data + 1);
+        reply_shard_refusal(reply, refused);
 }
 
 static void delete (struct request *request, struct bytes name)

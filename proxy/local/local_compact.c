@@ -113,9 +113,7 @@ static void started(struct client *client, struct request *request, struct reply
     if (!refused && !begun)
         refused = busy;
     if (refused)
-        reply_errorf(reply, "ERR shard '%s': %.*s", refused->shard,
-                     (int)(refused->frame.len > 3 ? refused->frame.len - 3 : 0),
-                     refused->frame.data + 1);
+        reply_shard_refusal(reply, refused);
     else
         reply_ok(reply);
 }

@@ -213,7 +213,8 @@ def _(run):
         check_equal(client.get('WATCH', a), b'OK')
         cluster.backends[0].kill9()
         cluster.backends[0].start()
-        wait_for(lambda: b'connection lost while it watched keys' in client.call('WATCH', a)[1], 'the error')
+        lost = b"TRYAGAIN shard 'b0p0' "
+        wait_for(lambda: lost in (text := client.call('WATCH', a)[1]) and b'connection lost while it watched keys' in text, 'the error')
         check_equal(client.get('WATCH', a), b'OK')
         check_equal(client.pipeline([['MULTI'], ['SET', a, 1], ['EXEC']])[2], ('*', None))
         check_equal(client.get('WATCH', a), b'OK')
