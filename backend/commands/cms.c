@@ -15,6 +15,7 @@
 #include "backend/session/notify.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
+#include "shared/command/arguments.h"
 #include "shared/number.h"
 
 #define CMS_MODULE "CMSk-TYPE"
@@ -355,19 +356,16 @@ static bool weights_are_small(const struct merge *merge)
 
 static bool merge_parse(struct call *call, struct merge *merge)
 {
-    int64_t number;
+    static const struct counted_errors errors = {"CMS: invalid numkeys",
+                                                 "CMS: Number of keys must be positive",
+                                                 "CMS: wrong number of keys"};
+    struct counted_keys keys;
     bool has_weights = false;
-    if (!number_parse_int64(call->argv[2], &number))
-        call_error_text(call, "CMS: invalid numkeys");
-    else if (number < 1)
-        call_error_text(call, "CMS: Number of keys must be positive");
-    else if (number > (int64_t)call->argc - 3)
-        call_error_text(call, "CMS: wrong number of keys");
-    if (call->failed)
+    if (!call_counted_keys(call, &errors, &keys))
         return false;
-    uint32_t count = (uint32_t)number;
-    if (call->argc > 3 + count) {
-        has_weights = bytes_is(call->argv[3 + count], "weights");
+    uint32_t count = keys.count;
+    if (call->argc > keys.behind) {
+        has_weights = bytes_is(call->argv[keys.behind], "weights");
         if (!has_weights)
             call_error_text(call, "CMS: wrong number of keys");
         else if (call->argc != 4 + 2 * count)
@@ -379,7 +377,7 @@ static bool merge_parse(struct call *call, struct merge *merge)
     for (uint32_t i = 1; i <= count && !call->failed; i++) {
         struct source *source = &merge->sources[i];
         source->weight = 1;
-        if (has_weights && !number_parse_int64(call->argv[3 + count + i], &source->weight))
+        if (has_weights && !number_parse_int64(call->argv[keys.behind + i], &source->weight))
             call_error_text(call, "CMS: invalid weight value");
     }
     merge->is_safe = weights_are_small(merge);

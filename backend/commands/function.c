@@ -14,6 +14,7 @@
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/command/arguments.h"
 #include "shared/command/command_reply.h"
 #include "shared/glob.h"
 #include "shared/number.h"
@@ -62,22 +63,18 @@ static struct scripts *open_functions(struct call *call)
 
 static void fcall(struct call *call, bool read_only)
 {
-    int64_t keys;
+    static const struct counted_errors errors = {
+        "ERR Bad number of keys provided", "ERR Number of keys can't be negative",
+        "ERR Number of keys can't be greater than number of args"};
+    struct counted_keys keys;
     const struct scripts *scripts = open_functions(call);
     if (!scripts)
         return;
     const struct function *function = function_find(scripts, call->argv[1]);
-    if (!function) {
+    if (!function)
         call_error_text(call, "ERR Function not found");
-    } else if (!number_parse_int64(call->argv[2], &keys)) {
-        call_error_text(call, "ERR Bad number of keys provided");
-    } else if (keys > (int64_t)call->argc - 3) {
-        call_error_text(call, "ERR Number of keys can't be greater than number of args");
-    } else if (keys < 0) {
-        call_error_text(call, "ERR Number of keys can't be negative");
-    } else {
-        function_call(call, function, (uint32_t)keys, read_only);
-    }
+    else if (call_counted_keys(call, &errors, &keys))
+        function_call(call, function, keys.count, read_only);
 }
 
 void cmd_fcall(struct call *call)

@@ -8,6 +8,7 @@
 #include "backend/dispatch/blocking.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
+#include "shared/command/arguments.h"
 
 /* ---- moves ---- */
 
@@ -172,20 +173,18 @@ void cmd_brpop(struct call *call)
     blocking_list_pop(call, LIST_TAIL);
 }
 
-/* Parses numkeys key … LEFT|RIGHT [COUNT n] from argument `at` on. */
-static bool parse_lmpop(struct call *call, uint32_t at, struct pop *pop)
+/* Parses numkeys key … LEFT|RIGHT [COUNT n]. */
+static bool parse_lmpop(struct call *call, struct pop *pop)
 {
-    uint64_t keys;
-    *pop = (struct pop){.keys = &call->argv[at + 1], .is_many = true, .count = 1};
-    if (!call_positive(call, at, "ERR numkeys should be greater than 0", &keys))
+    const struct counted_errors errors = {"ERR numkeys should be greater than 0",
+                                          "ERR numkeys should be greater than 0",
+                                          error_text(ERR_SYNTAX)};
+    struct counted_keys keys;
+    if (!call_counted_keys(call, &errors, &keys))
         return false;
-    uint64_t options = call->argc - at - 1; /* number of arguments after numkeys */
-    if (keys >= options) {
-        call_error(call, ERR_SYNTAX);
-        return false;
-    }
-    pop->keys_count = (uint32_t)keys;
-    uint32_t end_at = at + 1 + pop->keys_count;
+    *pop = (struct pop){
+        .keys = &call->argv[keys.first], .keys_count = keys.count, .is_many = true, .count = 1};
+    uint32_t end_at = keys.behind;
     if (!list_end_parse(call, end_at, &pop->end))
         return false;
     if (end_at + 1 == call->argc)
@@ -205,13 +204,13 @@ static bool parse_lmpop(struct call *call, uint32_t at, struct pop *pop)
 void cmd_lmpop(struct call *call)
 {
     struct pop pop;
-    if (parse_lmpop(call, 1, &pop) && !pop_first_list(call, &pop))
+    if (parse_lmpop(call, &pop) && !pop_first_list(call, &pop))
         reply_null_array(&call->reply);
 }
 
 void cmd_blmpop(struct call *call)
 {
     struct pop pop;
-    if (parse_lmpop(call, 2, &pop))
+    if (parse_lmpop(call, &pop))
         pop_list_or_wait(call, &pop, 1);
 }

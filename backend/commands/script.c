@@ -5,42 +5,33 @@
 
 #include "backend/context/partition.h"
 #include "backend/dispatch/handlers.h"
+#include "shared/command/arguments.h"
 #include "shared/command/command_reply.h"
 #include "shared/digest.h"
 #include "shared/number.h"
 
 #include <ctype.h>
 
-/* Parses the number of keys; the keys follow it. */
-static bool read_keys(struct call *call, uint32_t *keys)
+static bool read_keys(struct call *call, struct counted_keys *keys)
 {
-    int64_t count;
-    if (!call_int64(call, 2, &count))
-        return false;
-    if (count > (int64_t)call->argc - 3) {
-        call_error_text(call, "ERR Number of keys can't be greater than number of args");
-        return false;
-    }
-    if (count < 0) {
-        call_error_text(call, "ERR Number of keys can't be negative");
-        return false;
-    }
-    *keys = (uint32_t)count;
-    return true;
+    const struct counted_errors errors = {
+        error_text(ERR_NOT_INTEGER), "ERR Number of keys can't be negative",
+        "ERR Number of keys can't be greater than number of args"};
+    return call_counted_keys(call, &errors, keys);
 }
 
 static void eval(struct call *call, bool read_only)
 {
     char sha[SHA1_HEX_LEN + 1];
-    uint32_t keys;
+    struct counted_keys keys;
     if (read_keys(call, &keys) && script_load(call, call->argv[1], sha))
-        script_eval(call, sha, keys, read_only);
+        script_eval(call, sha, keys.count, read_only);
 }
 
 static void evalsha(struct call *call, bool read_only)
 {
     char sha[SHA1_HEX_LEN + 1];
-    uint32_t keys;
+    struct counted_keys keys;
     if (call->argv[1].len != SHA1_HEX_LEN) {
         call_error_text(call, "NOSCRIPT No matching script. Please use EVAL.");
         return;
@@ -49,7 +40,7 @@ static void evalsha(struct call *call, bool read_only)
         sha[i] = (char)tolower((unsigned char)call->argv[1].data[i]);
     sha[SHA1_HEX_LEN] = 0;
     if (read_keys(call, &keys))
-        script_eval(call, sha, keys, read_only);
+        script_eval(call, sha, keys.count, read_only);
 }
 
 void cmd_eval(struct call *call)

@@ -14,6 +14,7 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/rank/rank.h"
 #include "backend/session/notify.h"
+#include "shared/command/arguments.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};
@@ -303,19 +304,16 @@ void cmd_sdiffstore(struct call *call)
 
 /* Parses `numkeys key … [LIMIT limit]`; SUNIONCARD also has APPROX, which needs no estimate here: the exact number is
  * the best one. */
-static bool card_arguments(struct call *call, bool may_approx, uint32_t *keys, uint64_t *limit)
+static bool card_arguments(struct call *call, bool may_approx, struct counted_keys *keys,
+                           uint64_t *limit)
 {
-    int64_t count;
+    static const struct counted_errors errors = {
+        "ERR numkeys should be greater than 0", "ERR numkeys should be greater than 0",
+        "ERR Number of keys can't be greater than number of args"};
     int64_t most = 0;
-    if (!number_parse_int64(call->argv[1], &count) || count <= 0) {
-        call_error_text(call, "ERR numkeys should be greater than 0");
+    if (!call_counted_keys(call, &errors, keys))
         return false;
-    }
-    if (count > call->argc - 2) {
-        call_error_text(call, "ERR Number of keys can't be greater than number of args");
-        return false;
-    }
-    for (uint32_t i = 2 + (uint32_t)count; i < call->argc; i++) {
+    for (uint32_t i = keys->behind; i < call->argc; i++) {
         if (may_approx && bytes_is(call->argv[i], "APPROX"))
             continue;
         if (!bytes_is(call->argv[i], "LIMIT") || i + 1 == call->argc) {
@@ -327,7 +325,6 @@ static bool card_arguments(struct call *call, bool may_approx, uint32_t *keys, u
             return false;
         }
     }
-    *keys = (uint32_t)count;
     *limit = (uint64_t)most;
     return true;
 }
@@ -336,10 +333,10 @@ static void reply_card(struct call *call, enum operation operation)
 {
     struct sources sources;
     struct members members = {0};
-    uint32_t keys;
+    struct counted_keys keys;
     uint64_t limit;
     if (!card_arguments(call, operation == UNION, &keys, &limit) ||
-        !sources_open(call, 2, keys, operation == DIFFERENCE, &sources))
+        !sources_open(call, keys.first, keys.count, operation == DIFFERENCE, &sources))
         return;
     bool good = operation == INTERSECTION ? intersect(call, &sources, limit, &members)
                 : operation == UNION      ? unite(call, &sources, &members)

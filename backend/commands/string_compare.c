@@ -7,6 +7,7 @@
 #include "backend/format/xxh3.h"
 #include "backend/keyspace/text.h"
 #include "backend/session/notify.h"
+#include "shared/command/arguments.h"
 #include "shared/number.h"
 
 void cmd_digest(struct call *call)
@@ -129,31 +130,26 @@ void cmd_cad(struct call *call)
 /* ---- MSETEX ---- */
 
 /* Parses the number of keys, which are followed by their values and then by the options. */
-static bool msetex_parse(struct call *call, uint32_t *keys, struct set_options *options)
+static bool msetex_parse(struct call *call, struct counted_keys *keys, struct set_options *options)
 {
-    int64_t count;
-    if (!number_parse_int64(call->argv[1], &count) || count < 1 || count > INT32_MAX) {
-        call_error_text(call, "ERR invalid numkeys value");
-        return false;
-    }
-    if (count > (call->argc - 2) / 2) {
+    enum counted_refusal refusal = counted_keys_find(call->command, call->argv, call->argc, keys);
+    if (refusal == COUNTED_TOO_LARGE && keys->number <= INT32_MAX)
         call_error_text(call, "ERR wrong number of key-value pairs");
-        return false;
-    }
-    *keys = (uint32_t)count;
-    return set_options_parse(call, 2 + 2 * *keys, OPTIONS_OF_MSETEX, options);
+    else if (refusal)
+        call_error_text(call, "ERR invalid numkeys value");
+    return !refusal && set_options_parse(call, keys->behind, OPTIONS_OF_MSETEX, options);
 }
 
 /* NX: no key exists; XX: all do. False: an error was replied. */
-static bool msetex_condition(struct call *call, uint32_t keys, const struct set_options *options,
-                             bool *holds)
+static bool msetex_condition(struct call *call, const struct counted_keys *keys,
+                             const struct set_options *options, bool *holds)
 {
     *holds = true;
     if (!(options->flags & (SET_NX | SET_XX)))
         return true;
-    for (uint32_t i = 0; i < keys && *holds; i++) {
+    for (uint32_t at = keys->first; at < keys->behind && *holds; at += 2) {
         struct entry entry;
-        if (!keyspace_open(call, call->argv[2 + 2 * i], OPEN_WRITE, &entry))
+        if (!keyspace_open(call, call->argv[at], OPEN_WRITE, &entry))
             return false;
         *holds = entry.exists == !!(options->flags & SET_XX);
     }
@@ -163,18 +159,18 @@ static bool msetex_condition(struct call *call, uint32_t keys, const struct set_
 void cmd_msetex(struct call *call)
 {
     struct set_options options;
-    uint32_t keys;
+    struct counted_keys keys;
     uint64_t expire_ms;
     bool holds;
     if (!msetex_parse(call, &keys, &options) || !set_options_expiry(call, &options, &expire_ms) ||
-        !msetex_condition(call, keys, &options, &holds))
+        !msetex_condition(call, &keys, &options, &holds))
         return;
-    for (uint32_t i = 0; i < keys && holds; i++) {
+    for (uint32_t at = keys.first; at < keys.behind && holds; at += 2) {
         struct entry entry;
-        if (!keyspace_open(call, call->argv[2 + 2 * i], OPEN_WRITE, &entry))
+        if (!keyspace_open(call, call->argv[at], OPEN_WRITE, &entry))
             return;
         bool keeps = options.flags & SET_KEEPTTL;
-        string_set(call, &entry, call->argv[3 + 2 * i], keeps ? entry.meta.expire_ms : expire_ms);
+        string_set(call, &entry, call->argv[at + 1], keeps ? entry.meta.expire_ms : expire_ms);
         if (expire_ms)
             notify(call, NOTIFY_GENERIC, "expire", entry.key);
     }

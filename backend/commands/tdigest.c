@@ -14,6 +14,7 @@
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
 #include "shared/check.h"
+#include "shared/command/arguments.h"
 #include "shared/number.h"
 
 #include <math.h>
@@ -207,14 +208,14 @@ struct source {
 
 struct merge {
     struct source *sources;
-    uint32_t count;
-    uint32_t compression; /* 0: none was given */
+    struct counted_keys keys; /* of the sources */
+    uint32_t compression;     /* 0: none was given */
     bool overrides;
 };
 
 static bool merge_options_parse(struct call *call, struct merge *merge)
 {
-    for (uint32_t i = 3 + merge->count; i < call->argc && !call->failed; i++) {
+    for (uint32_t i = merge->keys.behind; i < call->argc && !call->failed; i++) {
         if (bytes_is(call->argv[i], "override"))
             merge->overrides = true;
         else if (!bytes_is(call->argv[i], "compression"))
@@ -229,17 +230,20 @@ static bool merge_options_parse(struct call *call, struct merge *merge)
 
 static bool merge_words_parse(struct call *call, struct merge *merge)
 {
-    int64_t number;
-    if (!number_parse_int64(call->argv[2], &number))
+    switch (counted_keys_find(call->command, call->argv, call->argc, &merge->keys)) {
+    case COUNTED_OK:
+        return merge_options_parse(call, merge);
+    case COUNTED_NO_NUMBER:
         call_error_text(call, "ERR T-Digest: error parsing numkeys");
-    else if (number < 1)
+        break;
+    case COUNTED_TOO_SMALL:
         call_error_text(call, "ERR T-Digest: numkeys needs to be a positive integer");
-    else if (number > (int64_t)call->argc - 3)
+        break;
+    case COUNTED_TOO_LARGE:
         call_error_arity(call);
-    if (call->failed)
-        return false;
-    merge->count = (uint32_t)number;
-    return merge_options_parse(call, merge);
+        break;
+    }
+    return false;
 }
 
 /* Opens the sources, and the destination, whose digest becomes the one that the others are merged into. */
@@ -248,10 +252,11 @@ static bool digests_open(struct call *call, struct merge *merge, struct source *
     uint32_t greatest = 0;
     if (!keyspace_open_type(call, call->argv[1], TYPE_TDIGEST, OPEN_WRITE, &to->entry))
         return false;
-    merge->sources = arena_alloc(call->arena, merge->count * sizeof *merge->sources);
-    for (uint32_t i = 0; i < merge->count; i++) {
+    merge->sources = arena_alloc(call->arena, merge->keys.count * sizeof *merge->sources);
+    for (uint32_t i = 0; i < merge->keys.count; i++) {
         struct source *source = &merge->sources[i];
-        if (!digest_open(call, call->argv[3 + i], OPEN_READ, &source->entry, &source->digest))
+        if (!digest_open(call, call->argv[merge->keys.first + i], OPEN_READ, &source->entry,
+                         &source->digest))
             return false;
         if (source->digest.compression > greatest)
             greatest = source->digest.compression;
@@ -295,7 +300,7 @@ static bool merge_digests(struct call *call, struct merge *merge, struct source 
         .at = arena_alloc(call->arena, tdigest_capacity(compression) * sizeof *sum->at)};
     arena_init(&scratch);
     bool good = merge_digest(call, to, compression, &scratch, sum);
-    for (uint32_t i = 0; good && i < merge->count; i++)
+    for (uint32_t i = 0; good && i < merge->keys.count; i++)
         good = merge_digest(call, &merge->sources[i], compression, &scratch, sum);
     arena_fini(&scratch);
     return good;
@@ -312,7 +317,7 @@ void cmd_tdigest_merge(struct call *call)
     if (!to.entry.exists || merge.overrides)
         entry_create(call, &to.entry, TYPE_TDIGEST);
     digest_put(call, &to.entry, &to.digest, &sum);
-    to.digest.merges += merge.count;
+    to.digest.merges += merge.keys.count;
     to.digest.min = sum.count ? sum.at[0].mean : 0;
     to.digest.max = sum.count ? sum.at[sum.count - 1].mean : 0;
     digest_save(call, &to.entry, &to.digest);

@@ -11,6 +11,7 @@
 #include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "shared/check.h"
+#include "shared/command/arguments.h"
 #include "shared/merge_sort.h"
 #include "shared/number.h"
 
@@ -48,26 +49,33 @@ struct algebra {
 
 /* ---- arguments ---- */
 
-static bool open_inputs(struct call *call, uint32_t numkeys_at, struct algebra *algebra)
+static bool find_inputs(struct call *call, struct counted_keys *keys)
 {
-    int64_t count;
-    if (!call_int64(call, numkeys_at, &count))
-        return false;
-    if (count < 1) {
+    switch (counted_keys_find(call->command, call->argv, call->argc, keys)) {
+    case COUNTED_OK:
+        break;
+    case COUNTED_NO_NUMBER:
+        call_error(call, ERR_NOT_INTEGER);
+        break;
+    case COUNTED_TOO_SMALL:
         call_errorf(call, "ERR at least 1 input key is needed for '%s' command",
                     command_full_name(call->command));
-        return false;
-    }
-    if (count > (int64_t)call->argc - numkeys_at - 1) {
+        break;
+    case COUNTED_TOO_LARGE:
         call_error(call, ERR_SYNTAX);
-        return false;
+        break;
     }
-    algebra->count = (uint32_t)count;
-    algebra->inputs = arena_alloc(call->arena, (size_t)count * sizeof *algebra->inputs);
+    return !call->failed;
+}
+
+static bool open_inputs(struct call *call, const struct counted_keys *keys, struct algebra *algebra)
+{
+    algebra->count = keys->count;
+    algebra->inputs = arena_alloc(call->arena, (size_t)keys->count * sizeof *algebra->inputs);
     for (uint32_t i = 0; i < algebra->count; i++) {
         struct input *input = &algebra->inputs[i];
         input->weight = 1;
-        if (!keyspace_open(call, call->argv[numkeys_at + 1 + i], OPEN_READ, &input->entry))
+        if (!keyspace_open(call, call->argv[keys->first + i], OPEN_READ, &input->entry))
             return false;
         if (input->entry.exists && input->entry.meta.type != TYPE_ZSET &&
             input->entry.meta.type != TYPE_SET) {
@@ -383,12 +391,12 @@ static bool run_filter(struct call *call, struct algebra *algebra, struct zset_r
     return is_good && !call->failed;
 }
 
-/* `numkeys_at`: the argument that is the number of inputs. */
-static void run_algebra(struct call *call, uint32_t numkeys_at, struct algebra algebra)
+static void run_algebra(struct call *call, struct algebra algebra)
 {
     struct zset_rows result = {0};
-    if (!open_inputs(call, numkeys_at, &algebra) ||
-        !parse_options(call, numkeys_at + 1 + algebra.count, &algebra))
+    struct counted_keys keys;
+    if (!find_inputs(call, &keys) || !open_inputs(call, &keys, &algebra) ||
+        !parse_options(call, keys.behind, &algebra))
         return;
     if (algebra.operation != DIFFERENCE && !merge_sort(call->arena, algebra.inputs, algebra.count,
                                                        sizeof *algebra.inputs, input_order, NULL))
@@ -414,35 +422,35 @@ static void run_algebra(struct call *call, uint32_t numkeys_at, struct algebra a
 
 void cmd_zunion(struct call *call)
 {
-    run_algebra(call, 1, (struct algebra){.operation = UNION});
+    run_algebra(call, (struct algebra){.operation = UNION});
 }
 
 void cmd_zunionstore(struct call *call)
 {
-    run_algebra(call, 2, (struct algebra){.operation = UNION, .is_stored = true});
+    run_algebra(call, (struct algebra){.operation = UNION, .is_stored = true});
 }
 
 void cmd_zinter(struct call *call)
 {
-    run_algebra(call, 1, (struct algebra){.operation = INTERSECTION});
+    run_algebra(call, (struct algebra){.operation = INTERSECTION});
 }
 
 void cmd_zinterstore(struct call *call)
 {
-    run_algebra(call, 2, (struct algebra){.operation = INTERSECTION, .is_stored = true});
+    run_algebra(call, (struct algebra){.operation = INTERSECTION, .is_stored = true});
 }
 
 void cmd_zintercard(struct call *call)
 {
-    run_algebra(call, 1, (struct algebra){.operation = INTERSECTION, .is_counted = true});
+    run_algebra(call, (struct algebra){.operation = INTERSECTION, .is_counted = true});
 }
 
 void cmd_zdiff(struct call *call)
 {
-    run_algebra(call, 1, (struct algebra){.operation = DIFFERENCE});
+    run_algebra(call, (struct algebra){.operation = DIFFERENCE});
 }
 
 void cmd_zdiffstore(struct call *call)
 {
-    run_algebra(call, 2, (struct algebra){.operation = DIFFERENCE, .is_stored = true});
+    run_algebra(call, (struct algebra){.operation = DIFFERENCE, .is_stored = true});
 }

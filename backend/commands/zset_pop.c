@@ -7,6 +7,7 @@
 #include "backend/dispatch/blocking.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
+#include "shared/command/arguments.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};
@@ -146,18 +147,21 @@ static bool syntax_error(struct call *call)
     return false;
 }
 
-/* Parses numkeys key … MIN|MAX [COUNT n] from argument `at` on. */
-static bool parse_zmpop(struct call *call, uint32_t at, struct pop *pop)
+/* Parses numkeys key … MIN|MAX [COUNT n]. */
+static bool parse_zmpop(struct call *call, struct pop *pop)
 {
-    uint64_t keys;
-    *pop =
-        (struct pop){.keys = &call->argv[at + 1], .count = 1, .with_key = true, .is_nested = true};
-    if (!call_positive(call, at, "ERR numkeys should be greater than 0", &keys))
+    const struct counted_errors errors = {"ERR numkeys should be greater than 0",
+                                          "ERR numkeys should be greater than 0",
+                                          error_text(ERR_SYNTAX)};
+    struct counted_keys keys;
+    if (!call_counted_keys(call, &errors, &keys))
         return false;
-    if (keys >= call->argc - at - 1)
-        return syntax_error(call);
-    pop->keys_count = (uint32_t)keys;
-    uint32_t end_at = at + 1 + pop->keys_count;
+    *pop = (struct pop){.keys = &call->argv[keys.first],
+                        .keys_count = keys.count,
+                        .count = 1,
+                        .with_key = true,
+                        .is_nested = true};
+    uint32_t end_at = keys.behind;
     pop->is_max = bytes_is(call->argv[end_at], "MAX");
     if (!pop->is_max && !bytes_is(call->argv[end_at], "MIN"))
         return syntax_error(call);
@@ -173,14 +177,14 @@ static bool parse_zmpop(struct call *call, uint32_t at, struct pop *pop)
 void cmd_zmpop(struct call *call)
 {
     struct pop pop;
-    if (parse_zmpop(call, 1, &pop) && !pop_first_zset(call, &pop))
+    if (parse_zmpop(call, &pop) && !pop_first_zset(call, &pop))
         reply_null_array(&call->reply);
 }
 
 void cmd_bzmpop(struct call *call)
 {
     struct pop pop;
-    if (parse_zmpop(call, 2, &pop))
+    if (parse_zmpop(call, &pop))
         pop_zset_or_wait(call, &pop, 1);
 }
 

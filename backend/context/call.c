@@ -7,6 +7,7 @@
 #include "backend/storage/overlay.h"
 #include "backend/storage/retry.h"
 #include "shared/check.h"
+#include "shared/command/arguments.h"
 #include "shared/glob.h"
 #include "shared/number.h"
 
@@ -211,4 +212,16 @@ bool call_positive(struct call *call, uint32_t index, const char *error, uint64_
     }
     call_error_text(call, error);
     return false;
+}
+
+bool call_counted_keys(struct call *call, const struct counted_errors *errors,
+                       struct counted_keys *keys)
+{
+    const char *const texts[] = {[COUNTED_NO_NUMBER] = errors->no_number,
+                                 [COUNTED_TOO_SMALL] = errors->too_small,
+                                 [COUNTED_TOO_LARGE] = errors->too_large};
+    enum counted_refusal refusal = counted_keys_find(call->command, call->argv, call->argc, keys);
+    if (refusal)
+        call_error_text(call, texts[refusal]);
+    return !refusal;
 }

@@ -98,3 +98,14 @@ struct glob *call_glob(struct call *call, struct bytes pattern);
 bool call_glob_goes_on(void *owner, size_t work);
 /* The argument as an integer above 0; else replies `error` and returns false. */
 bool call_positive(struct call *call, uint32_t index, const char *error, uint64_t *number);
+
+/* The errors of a command for its number of keys. */
+struct counted_errors {
+    const char *no_number;
+    const char *too_small;
+    const char *too_large;
+};
+struct counted_keys;
+/* Finds the keys that are counted (arguments.h). False: replied one of the errors. */
+bool call_counted_keys(struct call *call, const struct counted_errors *errors,
+                       struct counted_keys *keys);

@@ -120,10 +120,37 @@ uint32_t add_arguments_find(const struct bytes *argv, uint32_t argc, uint32_t *g
     return at;
 }
 
-uint32_t counted_keys(const struct bytes *argv, uint32_t argc, uint32_t at)
+const struct key_spec *counted_keys_spec(const struct command *command)
 {
-    int64_t count;
-    if (at >= argc || !number_parse_int64(argv[at], &count) || count < 1 || count > argc - at - 1)
-        return 0;
-    return (uint32_t)count;
+    for (int i = 0; i < KEY_SPECS_MAX && command->keys[i].begin != KEY_BEGIN_NONE; i++)
+        if (command->keys[i].find == KEY_FIND_KEYNUM)
+            return &command->keys[i];
+    return NULL;
+}
+
+/* The fewest arguments that the arity allows have the fewest keys: what is left are words that must follow the keys. */
+static uint32_t words_behind_keys(const struct command *command, const struct key_spec *spec,
+                                  uint32_t fewest)
+{
+    return command->made.args_min - (uint32_t)(spec->at + spec->first) -
+           fewest * (uint32_t)spec->step;
+}
+
+enum counted_refusal counted_keys_find(const struct command *command, const struct bytes *argv,
+                                       uint32_t argc, struct counted_keys *found)
+{
+    const struct key_spec *spec = counted_keys_spec(command);
+    uint32_t fewest = command->flags & CMD_NO_MANDATORY_KEYS ? 0 : 1;
+    uint32_t first = (uint32_t)(spec->at + spec->first);
+    uint32_t room = argc - first - words_behind_keys(command, spec, fewest);
+    if (!number_parse_int64(argv[spec->at + spec->number_at], &found->number))
+        return COUNTED_NO_NUMBER;
+    if (found->number < fewest)
+        return COUNTED_TOO_SMALL;
+    if (found->number > room / (uint32_t)spec->step)
+        return COUNTED_TOO_LARGE;
+    found->first = first;
+    found->count = (uint32_t)found->number;
+    found->behind = first + found->count * (uint32_t)spec->step;
+    return COUNTED_OK;
 }

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "shared/bytes.h"
+#include "shared/command/command.h"
 
 /* An option of a command: a word, and the number of values that follow it. The last row of a list has no word. */
 struct option_word {
@@ -92,7 +93,26 @@ enum add_option { ADD_NX, ADD_XX, ADD_GT, ADD_LT, ADD_CH, ADD_INCR };
 /* The position of the first score; `argc`: none. Adds 1 << enum add_option of each option to *given. */
 uint32_t add_arguments_find(const struct bytes *argv, uint32_t argc, uint32_t *given);
 
-/* ---- a number of keys, and the keys ---- */
+/* ---- a number of keys, and the keys: ZUNION 2 a b, LMPOP 1 l LEFT, MSETEX 1 k v, EVAL s 0 ---- */
 
-/* Parses argv[at] as the number of keys, which follow it. 0: it is no number from 1 to the number of arguments behind it. */
-uint32_t counted_keys(const struct bytes *argv, uint32_t argc, uint32_t at);
+/* Why a command refuses its number of keys. */
+enum counted_refusal {
+    COUNTED_OK,
+    COUNTED_NO_NUMBER, /* it is no integer */
+    COUNTED_TOO_SMALL, /* less than 1; of scripts, less than 0 */
+    COUNTED_TOO_LARGE, /* too few arguments follow for the keys, their values, and a word such as LEFT of LMPOP */
+};
+
+struct counted_keys {
+    int64_t number;  /* as it is written; not for COUNTED_NO_NUMBER */
+    uint32_t first;  /* the first key */
+    uint32_t count;  /* number of keys */
+    uint32_t behind; /* the first argument behind the keys and their values; may be argc */
+};
+
+/* The key spec of the keys that are counted; NULL: the command has none. */
+const struct key_spec *counted_keys_spec(const struct command *command);
+
+/* Finds the keys of a command that has such a spec. Its arity must have been checked. Unless COUNTED_OK, only the number is set. */
+enum counted_refusal counted_keys_find(const struct command *command, const struct bytes *argv,
+                                       uint32_t argc, struct counted_keys *found);

@@ -316,6 +316,7 @@ enum key_rule {
     KEY_RULE_STREAMS,     /* arguments after STREAMS, found by parsing the options of XREAD */
     KEY_RULE_COUNT_AT_1,  /* number of keys in argument 1 */
     KEY_RULE_COUNT_AT_2,  /* number of keys in argument 2 */
+    KEY_RULE_COUNT_PAIRS, /* number of keys in argument 1; each is followed by its value */
     KEY_RULE_STORE_COUNT, /* destination in argument 1, number of keys in argument 2 */
 };
 

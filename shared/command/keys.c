@@ -72,15 +72,8 @@ bool keys_lack_value(const struct command *command, const struct key_list *keys,
 
 uint32_t keys_number_at(const struct command *command)
 {
-    switch (command->key_rule) {
-    case KEY_RULE_COUNT_AT_1:
-        return 1;
-    case KEY_RULE_COUNT_AT_2:
-    case KEY_RULE_STORE_COUNT:
-        return 2;
-    default:
-        return 0;
-    }
+    const struct key_spec *spec = counted_keys_spec(command);
+    return spec ? (uint32_t)(spec->at + spec->number_at) : 0;
 }
 
 static bool has_spec(const struct command *command, uint32_t flags)
@@ -277,6 +270,21 @@ static void find_streams(const struct bytes *argv, uint32_t argc, uint32_t flags
         key_list_add(list, found.streams_at + i, flags, 0);
 }
 
+/* The keys that are counted, behind the destination of STORE commands. */
+static void find_counted(const struct command *command, const struct bytes *argv, uint32_t argc,
+                         struct key_list *list)
+{
+    const struct key_spec *spec = counted_keys_spec(command);
+    uint32_t index = (uint32_t)(spec - command->keys);
+    struct counted_keys found;
+    if (counted_keys_find(command, argv, argc, &found) != COUNTED_OK)
+        return;
+    if (command->key_rule == KEY_RULE_STORE_COUNT)
+        key_list_add(list, 1, command->keys[0].flags, 0);
+    for (uint32_t at = found.first; at < found.behind; at += (uint32_t)spec->step)
+        key_list_add(list, at, spec->flags, index);
+}
+
 /* Parses like atoi: leading spaces and a sign are allowed; stops at the first character that is no digit. */
 static int64_t loose_number(struct bytes text)
 {
@@ -313,6 +321,7 @@ static void guess_by_rule(const struct command *command, const struct bytes *arg
 {
     switch (command->key_rule) {
     case KEY_RULE_NONE:
+    case KEY_RULE_COUNT_PAIRS:
         return;
     case KEY_RULE_SET:
         find_set(argv, argc, list);
@@ -375,10 +384,13 @@ static void find_as_handler(const struct command *command, const struct bytes *a
     case KEY_RULE_BITFIELD:
         guess_by_rule(command, argv, argc, list);
         return;
-    case KEY_RULE_NONE:
     case KEY_RULE_COUNT_AT_1:
     case KEY_RULE_COUNT_AT_2:
+    case KEY_RULE_COUNT_PAIRS:
     case KEY_RULE_STORE_COUNT:
+        find_counted(command, argv, argc, list);
+        return;
+    case KEY_RULE_NONE:
         (void)find_by_specs(command, argv, argc, list);
         return;
     case KEY_RULE_MIGRATE:

@@ -5,6 +5,7 @@
 #include "shared/command/keys.h"
 
 #include "shared/check.h"
+#include "shared/command/arguments.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,8 @@ static void test_counted_keys(void)
     CHECK(is("LMPOP 2 a b LEFT", "2 3"));
     CHECK(is("BLMPOP 0 2 a b LEFT", "3 4"));
     CHECK(is("BZMPOP 0 1 a MIN", "3"));
+    CHECK(is("MSETEX 2 a 1 b 2 NX", "2 4"));
+    CHECK(is("CMS.MERGE d 2 a b WEIGHTS 1 2", "1 3 4"));
     CHECK(is("ZUNION 99999999999999999999 a", "invalid"));
     CHECK(is("ZUNION 9223372036854775807 a", "invalid"));
 }
@@ -102,6 +105,35 @@ static void test_counts_that_the_command_refuses_have_no_keys(void)
     CHECK(is("BLMPOP 0 2x a b LEFT", "invalid"));
     const struct bytes argv[] = {BYTES("ZUNION"), BYTES("1x"), BYTES("a")};
     CHECK(keys_report(command_find(BYTES("zunion")), argv, 3, &list) == 0 && list.count == 1);
+}
+
+static void test_words_that_must_follow_the_keys_are_no_keys(void)
+{
+    CHECK(is("LMPOP 2 a LEFT", "invalid"));
+    CHECK(is("LMPOP 2 LEFT LEFT LEFT", "2 3"));
+    CHECK(is("BLMPOP 0 3 a b LEFT", "invalid"));
+    CHECK(is("ZMPOP 2 a MIN", "invalid"));
+    CHECK(is("BZMPOP 0 2 a MIN", "invalid"));
+    CHECK(is("MSETEX 2 a 1 b", "invalid"));
+    CHECK(is("ZDIFFSTORE d 2 a b", "1 3 4"));
+    CHECK(is("EVAL s 1 a", "3"));
+}
+
+/* As find_counted needs it: the destination, if any, is argument 1. */
+static void test_rows_with_counted_keys_have_the_rule_of_their_spec(void)
+{
+    for (int id = 1; id < COMMAND_COUNT; id++) {
+        const struct command *command = &command_rows[id];
+        const struct key_spec *spec = counted_keys_spec(command);
+        enum key_rule rule = command->key_rule;
+        bool is_second = spec == &command->keys[1];
+        CHECK(!spec == (rule != KEY_RULE_COUNT_AT_1 && rule != KEY_RULE_COUNT_AT_2 &&
+                        rule != KEY_RULE_COUNT_PAIRS && rule != KEY_RULE_STORE_COUNT));
+        CHECK(is_second == (rule == KEY_RULE_STORE_COUNT));
+        CHECK(!spec || (spec->step == 2) == (rule == KEY_RULE_COUNT_PAIRS));
+        CHECK(!is_second || (command->keys[0].at == 1 && command->keys[0].last == 0));
+        CHECK(!spec || spec->begin == KEY_BEGIN_INDEX);
+    }
 }
 
 static void test_keys_behind_words(void)
@@ -229,6 +261,8 @@ int main(void)
     test_ranges();
     test_counted_keys();
     test_counts_that_the_command_refuses_have_no_keys();
+    test_words_that_must_follow_the_keys_are_no_keys();
+    test_rows_with_counted_keys_have_the_rule_of_their_spec();
     test_keys_behind_words();
     test_sort();
     test_flags_that_depend_on_arguments();
