@@ -58,12 +58,6 @@ struct sort {
 
 /* ---- options ---- */
 
-/* The first star, searched as in a C string, like Redis does. */
-static const char *find_star(struct bytes pattern)
-{
-    return memchr(pattern.data, '*', strnlen(pattern.data, pattern.len));
-}
-
 /* Patterns can read any key, so they are only for users that may read all keys. To a client of a cluster they are denied, because
  * these keys may be on other nodes. */
 static bool may_follow(struct call *call, const char *option)
@@ -102,7 +96,7 @@ static bool option_parse(struct call *call, uint32_t *at, bool may_store, struct
         break;
     case SORT_BY:
         sort->by = *last;
-        sort->has_by = find_star(sort->by) != NULL;
+        sort->has_by = sort_pattern_star(sort->by) != NULL;
         sort->keeps_order |= !sort->has_by;
         return !sort->has_by || may_follow(call, "BY");
     case SORT_GET:
@@ -145,7 +139,7 @@ static bool pattern_value(struct call *call, struct bytes pattern, struct bytes 
         *value = element;
         return true;
     }
-    const char *star = find_star(pattern);
+    const char *star = sort_pattern_star(pattern);
     if (!star)
         return true;
     size_t before = (size_t)(star - pattern.data);

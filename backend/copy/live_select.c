@@ -4,6 +4,7 @@
 #include "backend/copy/selection.h"
 #include "backend/copy/value_reader.h"
 #include "shared/check.h"
+#include "shared/command/arguments.h"
 #include "shared/digest.h"
 #include "shared/number.h"
 
@@ -132,13 +133,9 @@ static struct selected smove_in_part(const struct choosing *choosing, const bool
 /* Does SORT read keys that its words only describe? */
 static bool reads_described_keys(const struct choosing *choosing)
 {
-    if (!(choosing->command->traits & TRAIT_UNNAMED_KEYS))
-        return false;
-    for (uint32_t i = 2; i + 1 < choosing->count; i++)
-        if ((bytes_is(choosing->words[i], "BY") || bytes_is(choosing->words[i], "GET")) &&
-            memchr(choosing->words[i + 1].data, '*', choosing->words[i + 1].len))
-            return true;
-    return false;
+    struct sort_arguments found;
+    return choosing->command->key_rule == KEY_RULE_SORT &&
+           sort_arguments_find(choosing->words, choosing->count, &found) && found.reads_others;
 }
 
 static struct selected select_by_keys(const struct choosing *choosing)

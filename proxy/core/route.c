@@ -135,13 +135,13 @@ static bool never_waits(const struct command *command, const struct bytes *argv,
     return !stream_arguments_find(argv, argc, &found) || !found.block_at;
 }
 
-/* True for scripts and for SORT with patterns: they may use keys that only the shard finds. */
+/* True for scripts and for SORT with patterns of keys: they may use keys that only the shard finds. */
 static bool has_unnamed_keys(const struct command *command, const struct bytes *argv, uint32_t argc)
 {
     struct sort_arguments found;
     if (!(command->traits & TRAIT_UNNAMED_KEYS) || command->key_rule != KEY_RULE_SORT)
         return command->traits & TRAIT_UNNAMED_KEYS;
-    return sort_arguments_find(argv, argc, &found) && found.has_patterns;
+    return sort_arguments_find(argv, argc, &found) && found.reads_others;
 }
 
 struct route route_plan(const struct route_rules *rules, const struct command *command,

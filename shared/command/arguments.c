@@ -3,6 +3,7 @@
 #include "shared/number.h"
 
 #include <stddef.h>
+#include <string.h>
 
 const struct option_word stream_options[] = {
     [STREAM_BLOCK] = {"BLOCK", 1}, [STREAM_COUNT] = {"COUNT", 1}, [STREAM_GROUP] = {"GROUP", 2},
@@ -79,6 +80,11 @@ bool stream_arguments_find(const struct bytes *argv, uint32_t argc, struct strea
     return false;
 }
 
+const char *sort_pattern_star(struct bytes pattern)
+{
+    return memchr(pattern.data, '*', strnlen(pattern.data, pattern.len));
+}
+
 bool sort_arguments_find(const struct bytes *argv, uint32_t argc, struct sort_arguments *found)
 {
     *found = (struct sort_arguments){0};
@@ -88,7 +94,8 @@ bool sort_arguments_find(const struct bytes *argv, uint32_t argc, struct sort_ar
             return false;
         if (option == SORT_STORE)
             found->store_at = at - 1;
-        found->has_patterns |= option == SORT_BY || option == SORT_GET;
+        if (option == SORT_BY || option == SORT_GET)
+            found->reads_others |= sort_pattern_star(argv[at - 1]) != NULL;
     }
     return true;
 }

@@ -60,8 +60,12 @@ extern const struct option_word sort_options[];
 
 struct sort_arguments {
     uint32_t store_at; /* the destination of the last STORE; 0: none */
-    bool has_patterns; /* BY or GET */
+    /* BY or GET name keys by the elements: only the shard can find them */
+    bool reads_others;
 };
+
+/* Where an element is put into a pattern of BY or GET; NULL: the pattern names no key. As in Redis, it ends with its first zero byte. */
+const char *sort_pattern_star(struct bytes pattern);
 
 /* False: the command refuses the request. */
 bool sort_arguments_find(const struct bytes *argv, uint32_t argc, struct sort_arguments *found);

@@ -92,7 +92,7 @@ def _(run):
         check_equal(client.get('MGET', a, b), [b'1', None])
 
 
-@suite.case('scripts, functions and SORT with patterns are always sent with SCREE ACROSS')
+@suite.case('scripts, functions and SORT with patterns of keys are always sent with SCREE ACROSS')
 def _(run):
     shards = AcrossShards()
     with any_cluster(shards) as (cluster, keys), cluster.connect() as client:
@@ -106,7 +106,8 @@ def _(run):
                 check_equal(seen.shard, cluster.shard_of(words[3] if words[0] in ('EVAL', 'EVAL_RO', 'FCALL') else words[1]))
         count = len(shards.seen)
         check_equal(client.get('SORT', keys[1], 'DESC'), [])
-        check_equal(len(shards.seen), count, 'SORT without patterns')
+        check_equal(client.get('SORT', keys[1], 'BY', 'nosort', 'GET', '#'), [])
+        check_equal(len(shards.seen), count, 'SORT without patterns of keys')
 
 
 @suite.case('a transaction runs on the shard of its first written key, on a connection of its own')

@@ -199,6 +199,7 @@ START_TEST(with_any_scripts_may_use_keys_that_they_do_not_name)
     ck_assert(route_any("SORT a LIMIT 0 1 BY w_*").is_across);
     ck_assert(route_any("SORT_RO a GET w_*").is_across);
     ck_assert(!route_any("SORT a LIMIT 0 1").is_across);
+    ck_assert(!route_any("SORT a BY nosort GET #").is_across);
     ck_assert(!route_line("EVAL x 1 a", false, NULL).is_across);
 }
 END_TEST
