@@ -10,11 +10,10 @@
 #include "backend/format/bits.h"
 #include "backend/keyspace/text.h"
 #include "backend/session/notify.h"
-
-enum verb { VERB_GET, VERB_SET, VERB_INCRBY };
+#include "shared/command/arguments.h"
 
 struct operation {
-    enum verb verb;
+    enum bitfield_word verb;
     enum field_overflow policy;
     struct field_type type;
     uint64_t offset;
@@ -43,38 +42,20 @@ static bool policy_argument(struct call *call, uint32_t index, enum field_overfl
     return !call->failed;
 }
 
-/* Parses the word of an operation and checks that its arguments follow. */
-static bool verb_argument(struct call *call, uint32_t index, enum verb *verb)
-{
-    uint32_t behind = call->argc - index - 1;
-    struct bytes word = call->argv[index];
-    if (bytes_is(word, "get") && behind >= 2)
-        *verb = VERB_GET;
-    else if (bytes_is(word, "set") && behind >= 3)
-        *verb = VERB_SET;
-    else if (bytes_is(word, "incrby") && behind >= 3)
-        *verb = VERB_INCRBY;
-    else
-        call_error(call, ERR_SYNTAX);
-    return !call->failed;
-}
-
-/* Parses the operation whose word is at `index`; its type, offset and amount follow. */
+/* Parses the arguments of the operation from `index` on: its type, offset and amount. */
 static bool operation_parse(struct call *call, uint32_t index, struct operation *operation)
 {
-    if (!verb_argument(call, index, &operation->verb))
-        return false;
-    if (!field_type_parse(call->argv[index + 1], &operation->type)) {
+    if (!field_type_parse(call->argv[index], &operation->type)) {
         call_error_text(call, "ERR Invalid bitfield type. Use something like i16 u8. Note that "
                               "u64 is not supported but i64 is.");
         return false;
     }
-    if (!bit_offset_parse(call->argv[index + 2], operation->type.bits, call_bulk_bytes_max(call),
+    if (!bit_offset_parse(call->argv[index + 1], operation->type.bits, call_bulk_bytes_max(call),
                           &operation->offset)) {
         call_error_text(call, "ERR bit offset is not an integer or out of range");
         return false;
     }
-    return operation->verb == VERB_GET || call_int64(call, index + 3, &operation->amount);
+    return operation->verb == BITFIELD_GET || call_int64(call, index + 2, &operation->amount);
 }
 
 enum { FIRST_OPERATION = 2 };
@@ -83,13 +64,21 @@ enum { FIRST_OPERATION = 2 };
  * error was replied. */
 static bool next_operation(struct call *call, uint32_t *at, struct operation *operation)
 {
-    for (; *at + 1 < call->argc && bytes_is(call->argv[*at], "overflow"); *at += 2)
-        if (!policy_argument(call, *at + 1, &operation->policy))
+    while (*at < call->argc) {
+        uint32_t index = *at + 1;
+        int verb = option_next(bitfield_words, call->argv, call->argc, at);
+        if (verb == NO_OPTION) {
+            call_error(call, ERR_SYNTAX);
             return false;
-    if (*at >= call->argc || !operation_parse(call, *at, operation))
-        return false;
-    *at += operation->verb == VERB_GET ? 3 : 4;
-    return true;
+        }
+        if (verb != BITFIELD_OVERFLOW) {
+            operation->verb = (enum bitfield_word)verb;
+            return operation_parse(call, index, operation);
+        }
+        if (!policy_argument(call, index, &operation->policy))
+            return false;
+    }
+    return false;
 }
 
 static bool plan_parse(struct call *call, struct plan *plan)
@@ -98,7 +87,7 @@ static bool plan_parse(struct call *call, struct plan *plan)
     uint32_t at = FIRST_OPERATION;
     *plan = (struct plan){0};
     for (; next_operation(call, &at, &operation); plan->count++) {
-        if (operation.verb == VERB_GET)
+        if (operation.verb == BITFIELD_GET)
             continue;
         uint64_t end = (operation.offset + operation.type.bits + 7) / 8;
         plan->writes = true;
@@ -120,11 +109,11 @@ static bool operation_run(struct call *call, struct entry *entry, const struct o
         !text_copy(call, entry, operation->offset / 8, sizeof data, data))
         return false;
     int64_t old = field_read(data, at, operation->type);
-    if (operation->verb == VERB_GET) {
+    if (operation->verb == BITFIELD_GET) {
         reply_int(&call->reply, old);
         return true;
     }
-    bool is_set = operation->verb == VERB_SET;
+    bool is_set = operation->verb == BITFIELD_SET;
     if (!field_add(operation->type, operation->policy, is_set ? operation->amount : old,
                    is_set ? 0 : operation->amount, &value)) {
         reply_null(&call->reply);

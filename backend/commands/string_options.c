@@ -5,56 +5,33 @@
 #include "backend/session/notify.h"
 #include "shared/number.h"
 
-/* An option word: its flag, and the flags that it excludes. */
-struct set_word {
-    const char *word;
-    unsigned flag;
-    unsigned excludes;
-};
-
-/* A word may be repeated, except those that compare. */
-static const struct set_word SET_WORDS[] = {
-    {"nx", SET_NX, SET_CONDITIONS & ~SET_NX},
-    {"xx", SET_XX, SET_CONDITIONS & ~SET_XX},
-    {"get", SET_GET, 0},
-    {"keepttl", SET_KEEPTTL, SET_TIMES & ~SET_KEEPTTL},
-    {"persist", SET_PERSIST, SET_TIMES & ~SET_PERSIST},
-    {"ex", SET_EX, SET_TIMES & ~SET_EX},
-    {"px", SET_PX, SET_TIMES & ~SET_PX},
-    {"exat", SET_EXAT, SET_TIMES & ~SET_EXAT},
-    {"pxat", SET_PXAT, SET_TIMES & ~SET_PXAT},
-    {"ifeq", SET_IFEQ, SET_CONDITIONS},
-    {"ifne", SET_IFNE, SET_CONDITIONS},
-    {"ifdeq", SET_IFDEQ, SET_CONDITIONS},
-    {"ifdne", SET_IFDNE, SET_CONDITIONS},
-};
-
-static const struct set_word *set_word_find(struct bytes text, unsigned allowed)
+/* The options that may not stand before this one. A word may be repeated, except those that compare. */
+static unsigned excluded_by(unsigned flag)
 {
-    for (size_t i = 0; i < sizeof SET_WORDS / sizeof SET_WORDS[0]; i++)
-        if (SET_WORDS[i].flag & allowed && bytes_is(text, SET_WORDS[i].word))
-            return &SET_WORDS[i];
-    return NULL;
+    if (flag & SET_COMPARES)
+        return SET_CONDITIONS;
+    if (flag & SET_CONDITIONS)
+        return SET_CONDITIONS & ~flag;
+    return flag & SET_TIMES ? SET_TIMES & ~flag : 0;
 }
 
 int set_option_parse(struct call *call, uint32_t *index, unsigned allowed,
                      struct set_options *options)
 {
-    const struct set_word *word = set_word_find(call->argv[*index], allowed);
-    if (!word)
+    uint32_t next = *index;
+    int option = option_next(set_options, call->argv, call->argc, &next);
+    unsigned flag = option == NO_OPTION ? 0 : 1U << option;
+    if (!(flag & allowed))
         return 0;
-    bool takes_value = word->flag & (SET_EXPIRES | SET_COMPARES);
-    if (options->flags & word->excludes || (takes_value && *index + 1 == call->argc)) {
+    if (options->flags & excluded_by(flag)) {
         call_error(call, ERR_SYNTAX);
         return -1;
     }
-    options->flags |= word->flag;
-    if (!takes_value)
-        return 1;
-    ++*index;
-    if (word->flag & SET_EXPIRES)
+    options->flags |= flag;
+    *index = next - 1;
+    if (flag & SET_EXPIRES)
         options->expire_at = *index;
-    else
+    else if (flag & SET_COMPARES)
         options->compare_at = *index;
     return 1;
 }

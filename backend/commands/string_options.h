@@ -4,21 +4,22 @@
 #pragma once
 
 #include "backend/keyspace/keyspace.h"
+#include "shared/command/arguments.h"
 
 enum set_flag {
-    SET_NX = 1 << 0,
-    SET_XX = 1 << 1,
-    SET_GET = 1 << 2,
-    SET_KEEPTTL = 1 << 3,
-    SET_PERSIST = 1 << 4,
-    SET_EX = 1 << 5,
-    SET_PX = 1 << 6,
-    SET_EXAT = 1 << 7,
-    SET_PXAT = 1 << 8,
-    SET_IFEQ = 1 << 9,
-    SET_IFNE = 1 << 10,
-    SET_IFDEQ = 1 << 11,
-    SET_IFDNE = 1 << 12,
+    SET_NX = 1 << SET_OPTION_NX,
+    SET_XX = 1 << SET_OPTION_XX,
+    SET_GET = 1 << SET_OPTION_GET,
+    SET_KEEPTTL = 1 << SET_OPTION_KEEPTTL,
+    SET_PERSIST = 1 << SET_OPTION_PERSIST,
+    SET_EX = 1 << SET_OPTION_EX,
+    SET_PX = 1 << SET_OPTION_PX,
+    SET_EXAT = 1 << SET_OPTION_EXAT,
+    SET_PXAT = 1 << SET_OPTION_PXAT,
+    SET_IFEQ = 1 << SET_OPTION_IFEQ,
+    SET_IFNE = 1 << SET_OPTION_IFNE,
+    SET_IFDEQ = 1 << SET_OPTION_IFDEQ,
+    SET_IFDNE = 1 << SET_OPTION_IFDNE,
     SET_EXPIRES = SET_EX | SET_PX | SET_EXAT | SET_PXAT,
     SET_COMPARES = SET_IFEQ | SET_IFNE | SET_IFDEQ | SET_IFDNE,
     /* one of each of these at most */
@@ -40,8 +41,8 @@ struct set_options {
     uint32_t compare_at; /* argument of IFEQ, IFNE, IFDEQ, IFDNE; 0: none */
 };
 
-/* Parses the option at *index, if it is one of `allowed`; *index becomes its last argument. 1: parsed, 0: no such option,
- * -1: an error was replied. */
+/* Parses the option at *index, if it is one of `allowed`; *index becomes its last argument. 1: parsed, 0: no such option, or its value is
+ * missing, -1: an error was replied. */
 int set_option_parse(struct call *call, uint32_t *index, unsigned allowed,
                      struct set_options *options);
 /* Parses options from argument `from` on; false: an error was replied. */

@@ -30,6 +30,24 @@ const struct option_word radius_options[] = {
     {NULL, 0},
 };
 
+const struct option_word set_options[] = {
+    [SET_OPTION_NX] = {"NX", 0},           [SET_OPTION_XX] = {"XX", 0},
+    [SET_OPTION_GET] = {"GET", 0},         [SET_OPTION_KEEPTTL] = {"KEEPTTL", 0},
+    [SET_OPTION_PERSIST] = {"PERSIST", 0}, [SET_OPTION_EX] = {"EX", 1},
+    [SET_OPTION_PX] = {"PX", 1},           [SET_OPTION_EXAT] = {"EXAT", 1},
+    [SET_OPTION_PXAT] = {"PXAT", 1},       [SET_OPTION_IFEQ] = {"IFEQ", 1},
+    [SET_OPTION_IFNE] = {"IFNE", 1},       [SET_OPTION_IFDEQ] = {"IFDEQ", 1},
+    [SET_OPTION_IFDNE] = {"IFDNE", 1},     {NULL, 0},
+};
+
+const struct option_word bitfield_words[] = {
+    [BITFIELD_GET] = {"GET", 2},
+    [BITFIELD_SET] = {"SET", 3},
+    [BITFIELD_INCRBY] = {"INCRBY", 3},
+    [BITFIELD_OVERFLOW] = {"OVERFLOW", 1},
+    {NULL, 0},
+};
+
 static const struct option_word add_options[] = {
     [ADD_NX] = {"NX", 0},
     [ADD_XX] = {"XX", 0},
@@ -110,6 +128,28 @@ bool radius_arguments_find(const struct bytes *argv, uint32_t argc, uint32_t fir
             return false;
         if (option == RADIUS_STORE || option == RADIUS_STOREDIST)
             *store_at = at - 1;
+    }
+    return true;
+}
+
+bool set_reads_value(const struct bytes *argv, uint32_t argc)
+{
+    for (uint32_t at = 3; at < argc;) {
+        int option = option_next(set_options, argv, argc, &at);
+        if (option == NO_OPTION)
+            break;
+        if (option == SET_OPTION_GET || option >= SET_OPTION_IFEQ)
+            return true;
+    }
+    return false;
+}
+
+bool bitfield_only_reads(const struct bytes *argv, uint32_t argc)
+{
+    for (uint32_t at = 2; at < argc;) {
+        int word = option_next(bitfield_words, argv, argc, &at);
+        if (word == BITFIELD_SET || word == BITFIELD_INCRBY || word == NO_OPTION)
+            return false;
     }
     return true;
 }

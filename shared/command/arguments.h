@@ -90,6 +90,37 @@ extern const struct option_word radius_options[];
 bool radius_arguments_find(const struct bytes *argv, uint32_t argc, uint32_t first,
                            uint32_t *store_at);
 
+/* ---- SET and commands with some of its options ---- */
+
+enum set_option {
+    SET_OPTION_NX,
+    SET_OPTION_XX,
+    SET_OPTION_GET,
+    SET_OPTION_KEEPTTL,
+    SET_OPTION_PERSIST,
+    SET_OPTION_EX,
+    SET_OPTION_PX,
+    SET_OPTION_EXAT,
+    SET_OPTION_PXAT,
+    SET_OPTION_IFEQ,
+    SET_OPTION_IFNE,
+    SET_OPTION_IFDEQ,
+    SET_OPTION_IFDNE,
+};
+extern const struct option_word set_options[];
+
+/* Does SET read the old value? Words from the first one on that it refuses do not count. */
+bool set_reads_value(const struct bytes *argv, uint32_t argc);
+
+/* ---- BITFIELD ---- */
+
+enum bitfield_word { BITFIELD_GET, BITFIELD_SET, BITFIELD_INCRBY, BITFIELD_OVERFLOW };
+/* Operations with their type, offset and amount, and OVERFLOW. */
+extern const struct option_word bitfield_words[];
+
+/* Are all words those of GET and OVERFLOW? */
+bool bitfield_only_reads(const struct bytes *argv, uint32_t argc);
+
 /* ---- ZADD ---- */
 
 enum add_option { ADD_NX, ADD_XX, ADD_GT, ADD_LT, ADD_CH, ADD_INCR };

@@ -170,28 +170,17 @@ static bool find_by_specs(const struct command *command, const struct bytes *arg
 
 static void find_set(const struct bytes *argv, uint32_t argc, struct key_list *list)
 {
-    uint32_t flags = KEY_OW | KEY_UPDATE;
-    for (uint32_t i = 3; i < argc; i++) {
-        if (bytes_is(argv[i], "get") || bytes_is(argv[i], "ifeq") || bytes_is(argv[i], "ifne") ||
-            bytes_is(argv[i], "ifdeq") || bytes_is(argv[i], "ifdne"))
-            flags = KEY_RW | KEY_ACCESS | KEY_UPDATE;
-    }
-    key_list_add(list, 1, flags, 0);
+    bool reads = set_reads_value(argv, argc);
+    key_list_add(list, 1, reads ? KEY_RW | KEY_ACCESS | KEY_UPDATE : KEY_OW | KEY_UPDATE, 0);
 }
 
-/* BITFIELD only reads when all operations are complete GETs (or OVERFLOW); otherwise it may write. */
-static bool bitfield_only_reads(const struct bytes *argv, uint32_t argc)
+/* SET as Redis' GETKEYS reads it: GET counts also where it is the value of an option. */
+static void guess_set(const struct bytes *argv, uint32_t argc, struct key_list *list)
 {
-    for (uint32_t i = 2; i < argc; i++) {
-        uint32_t rest = argc - i - 1;
-        if (bytes_is(argv[i], "get") && rest >= 2)
-            i += 2;
-        else if (bytes_is(argv[i], "overflow") && rest >= 1)
-            i += 1;
-        else
-            return false;
-    }
-    return true;
+    find_set(argv, argc, list);
+    for (uint32_t i = 3; i < argc; i++)
+        if (bytes_is(argv[i], "get"))
+            list->refs[0].flags = KEY_RW | KEY_ACCESS | KEY_UPDATE;
 }
 
 static void find_bitfield(const struct bytes *argv, uint32_t argc, struct key_list *list)
@@ -218,7 +207,7 @@ static void guess_sort(const struct command *command, const struct bytes *argv, 
         key_list_add(list, store, KEY_OW | KEY_UPDATE, 2);
 }
 
-/* SORT: key 1, which it opens even when it refuses the options, and the destination. */
+/* SORT: key 1, of which users need permission even if it refuses the options, and the destination. */
 static void find_sort(const struct command *command, const struct bytes *argv, uint32_t argc,
                       struct key_list *list)
 {
@@ -324,7 +313,7 @@ static void guess_by_rule(const struct command *command, const struct bytes *arg
     case KEY_RULE_COUNT_PAIRS:
         return;
     case KEY_RULE_SET:
-        find_set(argv, argc, list);
+        guess_set(argv, argc, list);
         return;
     case KEY_RULE_BITFIELD:
         find_bitfield(argv, argc, list);
@@ -381,8 +370,10 @@ static void find_as_handler(const struct command *command, const struct bytes *a
         find_sort(command, argv, argc, list);
         return;
     case KEY_RULE_SET:
+        find_set(argv, argc, list);
+        return;
     case KEY_RULE_BITFIELD:
-        guess_by_rule(command, argv, argc, list);
+        find_bitfield(argv, argc, list);
         return;
     case KEY_RULE_COUNT_AT_1:
     case KEY_RULE_COUNT_AT_2:
