@@ -24,7 +24,7 @@ enum acl_channels { ACL_CHANNELS_NONE, ACL_CHANNELS_ALL };
 enum rate_action { RATE_ERROR, RATE_DELAY };
 enum compression { COMPRESSION_NONE, COMPRESSION_LZ4, COMPRESSION_ZSTD };
 enum replicas { REPLICAS_NO, REPLICAS_YES, REPLICAS_VOTERS };
-enum replica_reads { REPLICA_READS_NO, REPLICA_READS_STALE };
+enum replica_reads { REPLICA_READS_NO, REPLICA_READS_STALE, REPLICA_READS_FRESH };
 /* The option log-level uses enum log_level of shared/log.h. */
 
 #define CONFIG_MEMBER_INT(field)        int field;

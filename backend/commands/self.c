@@ -21,17 +21,22 @@ static const char *shown_shard(const struct partition *partition)
                                        : peer_set_shard(partition->shards.peers);
 }
 
-/* SCREE SELF LEADS: LEADER_FRAME is sent on this connection when this copy begins or ends to lead (shared/leading.h). */
-static bool hear_leader(struct call *call)
+/* SCREE SELF LEADS: LEADER_FRAME is sent on this connection when this copy begins or ends to lead (shared/leading.h). SCREE SELF FRESH: as
+ * READONLY, and no copy answers with old data, whatever its replica-reads is. */
+static bool take_wish(struct call *call)
 {
+    struct session *session = call->session;
     bool hears = call->argc == 3 && bytes_is(call->argv[2], "leads");
-    if (call->argc > 2 && !hears)
+    bool is_fresh = call->argc == 3 && bytes_is(call->argv[2], "fresh");
+    if (call->argc > 2 && !hears && !is_fresh)
         call_error(call, ERR_SYNTAX);
-    call->session->login.hears_leader |= hears;
-    return call->argc == 2 || hears;
+    session->login.hears_leader |= hears;
+    session->about.is_readonly |= is_fresh;
+    session->about.wants_fresh |= is_fresh;
+    return call->argc == 2 || hears || is_fresh;
 }
 
-/* SCREE SELF [LEADS]: names and values. The name of the shard is empty if no shard map has this partition's address. The last four say which
+/* SCREE SELF [LEADS | FRESH]: names and values. The name of the shard is empty if no shard map has this partition's address. The last four say which
  * part the copy has in its group (shared/leading.h). */
 void cmd_scree_self(struct call *call)
 {
@@ -77,7 +82,7 @@ void cmd_scree_self(struct call *call)
     };
     enum { COUNT = sizeof fields / sizeof fields[0], OF_COPIES = 8 };
     const int count = partition->copies.replica ? COUNT : COUNT - OF_COPIES;
-    if (!hear_leader(call))
+    if (!take_wish(call))
         return;
     (void)snprintf(owned, sizeof owned, "%u", figures.owned);
     (void)snprintf(orphaned, sizeof orphaned, "%u", figures.orphaned);

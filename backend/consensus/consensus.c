@@ -293,6 +293,9 @@ static void take_event(struct consensus *core, const struct consensus_event *eve
     case CONSENSUS_SERVES:
         core->serves_term = event->term;
         break;
+    case CONSENSUS_COMMITTED:
+        follow_committed(core, event->term, event->index);
+        break;
     case CONSENSUS_TRIMMED:
         take_trimmed(core, event->index);
         break;

@@ -84,8 +84,10 @@ enum consensus_event_kind {
     /* All records up to `index` are durable. `cuts`: that of the last update before the sync began. A sync that began before the log
      * was cut does not count, so the caller syncs again after NOT_WRITTEN. */
     CONSENSUS_SYNCED,
-    CONSENSUS_SAVED,         /* the oldest save that was not durable is durable now */
-    CONSENSUS_SERVES,        /* the owner of the data serves in `term`: leases may be given */
+    CONSENSUS_SAVED,  /* the oldest save that was not durable is durable now */
+    CONSENSUS_SERVES, /* the owner of the data serves in `term`: leases may be given */
+    /* the leader of `term` has said outside of the log that the records up to `index` are committed */
+    CONSENSUS_COMMITTED,
     CONSENSUS_TRIMMED,       /* the log begins behind `index`, which is committed */
     CONSENSUS_SNAPSHOT_SENT, /* `id` has the state as of `index`; 0: it was not sent */
     CONSENSUS_TRANSFER,      /* of leadership to `id`; 0: ends it. Refused if `id` cannot lead */

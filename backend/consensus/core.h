@@ -80,5 +80,6 @@ void follow_snapshot(struct consensus *core, const struct consensus_message *mes
 /* To be called when the leader of this term was heard: promises it E without votes for others, and puts the next election off. */
 void follow_hear(struct consensus *core, uint64_t now_us);
 void follow_synced(struct consensus *core, struct consensus_update *update);
+void follow_committed(struct consensus *core, uint64_t term, uint64_t index);
 /* Removes all records behind `after` from what the core records of the log; the caller truncates the log itself. */
 void follow_cut(struct consensus *core, uint64_t after);

@@ -199,6 +199,15 @@ void follow_synced(struct consensus *core, struct consensus_update *update)
         acknowledge(core, update);
 }
 
+/* What matches in this term is committed now, and the rest when it comes. */
+void follow_committed(struct consensus *core, uint64_t term, uint64_t index)
+{
+    if (term != core->term || core->role >= CONSENSUS_LEADING || !core->leader)
+        return;
+    core->following.heard_commit = greater(core->following.heard_commit, index);
+    core->committed = greater(core->committed, rule_commit_heard(core));
+}
+
 /* The announcement counts as hearing the leader; the files come to the caller. */
 void follow_snapshot(struct consensus *core, const struct consensus_message *message,
                      uint64_t now_us, struct consensus_update *update)

@@ -40,6 +40,7 @@ struct coordinator;
 struct due_rows;
 struct expiry;
 struct founding;
+struct fresh_reads;
 struct leadership;
 struct lock_set;
 struct participant;
@@ -304,6 +305,7 @@ struct partition_age {
     struct replica_age *of_data; /* NULL: not looked at yet */
     /* copy_age_tick, for reads between two ticks; NULL: there was no tick yet */
     void (*look)(struct partition *partition);
+    struct fresh_reads *fresh; /* reads that wait for newer data (backend/dispatch/fresh_reads.h) */
 };
 
 /* The partition's part in a group of copies (backend/partition/leadership.h). Without other copies of its data all is zero. */

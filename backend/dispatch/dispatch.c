@@ -250,6 +250,8 @@ static struct call call_of(struct session *session, const struct command *comman
                            const struct bytes *argv, uint32_t argc, struct out *out)
 {
     struct partition *partition = session->partition;
+    bool is_fresh = session->pending.fresh.is_used;
+    uint64_t now_us = is_fresh ? fresh_reads_now_us(session) : loop_wall_us(partition->loop);
     return (struct call){
         .partition = partition,
         .session = session,
@@ -259,8 +261,8 @@ static struct call call_of(struct session *session, const struct command *comman
         .reply = {.out = out, .resp = session->resp},
         .begun = out->bytes,
         .arena = &partition->running.arena,
-        .now_us = loop_wall_us(partition->loop),
-        .now_ms = loop_wall_ms(partition->loop),
+        .now_us = now_us,
+        .now_ms = is_fresh ? now_us / 1000 : loop_wall_ms(partition->loop),
     };
 }
 

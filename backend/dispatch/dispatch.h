@@ -16,6 +16,7 @@
 #pragma once
 
 #include "backend/context/call.h"
+#include "backend/dispatch/fresh_reads.h"
 
 /* Runs one request of a session (argc > 0) and delivers its reply. False: nothing was done; the request must be
  * dispatched again when CLIENT PAUSE ends or a row was fetched. */

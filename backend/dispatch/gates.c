@@ -5,6 +5,7 @@
 #include "backend/context/stats.h"
 #include "backend/dispatch/acl_gate.h"
 #include "backend/dispatch/cluster_gate.h"
+#include "backend/dispatch/fresh_reads.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/dispatch/leader_gate.h"
 #include "backend/keyspace/slot_gate.h"
@@ -296,6 +297,6 @@ static bool waits_for_slow_call(const struct call *call)
 
 bool gates_wait(const struct call *call)
 {
-    return leader_waits(call) || waits_for_slots(call) || waits_for_thaw(call) ||
-           channel_relay_waits(call) || waits_for_slow_call(call);
+    return leader_waits(call) || fresh_reads_wait(call) || waits_for_slots(call) ||
+           waits_for_thaw(call) || channel_relay_waits(call) || waits_for_slow_call(call);
 }

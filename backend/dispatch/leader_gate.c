@@ -3,6 +3,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/dispatch/cluster_gate.h"
+#include "backend/dispatch/fresh_reads.h"
 #include "backend/dispatch/gates.h"
 #include "backend/session/session.h"
 #include "shared/clock.h"
@@ -19,7 +20,7 @@ static bool uses_data(const struct call *call, uint32_t flags)
 }
 
 /* What was seen at the last tick may be from before the copy followed, or before this process stood still. */
-static bool is_fresh(struct partition *partition)
+static bool is_young(struct partition *partition)
 {
     const struct partition_age *age = &partition->copies.age;
     if (age->look && clock_boot_us() >= age->fresh_until_us)
@@ -33,7 +34,7 @@ static bool shows_old_data(const struct call *call)
     const struct partition_copies *copies = &call->partition->copies;
     if (!copies->may_read)
         return false;
-    return copies->paused_until_ms ? !call->session->login.is_internal : is_fresh(call->partition);
+    return copies->paused_until_ms ? !call->session->login.is_internal : is_young(call->partition);
 }
 
 /* Does the command only read, and has its client said that the data may be old? */
@@ -42,9 +43,21 @@ static bool reads_old_data(const struct call *call, uint32_t flags)
     const struct partition *partition = call->partition;
     bool may_write = flags & (CMD_WRITE | CMD_MAY_REPLICATE) ||
                      (flags & CMD_SCRIPT && !(call->command->flags & CMD_READONLY));
-    return call->session->about.is_readonly &&
+    return call->session->about.is_readonly && !call->session->about.wants_fresh &&
            partition->snapshot->config.replica_reads == REPLICA_READS_STALE &&
            flags & CMD_READONLY && !may_write && shows_old_data(call);
+}
+
+static bool reads_here(const struct call *call, uint32_t flags)
+{
+    return reads_old_data(call, flags) || fresh_reads_may(call);
+}
+
+/* A proxy sends its reads to the leader if this copy refuses them. */
+static bool need_not_wait(const struct call *call)
+{
+    return call->partition->copies.is_closed && call->session->about.is_readonly &&
+           call->session->login.is_internal;
 }
 
 /* The slot of the first key; negative: there is none. */
@@ -80,6 +93,9 @@ static const char *refusal_to_lead(struct call *call, uint32_t flags)
     bool is_client = !call->session->login.is_internal;
     if (call->partition->copies.is_powerless)
         return "TRYAGAIN this copy of the shard leads, and cannot reach most of the others";
+    if (!is_client && fresh_reads_is_locked(call))
+        return "LOCKED a transaction over shards is about to change keys of this slot: the copy "
+               "that leads has its locks";
     int32_t slot = is_client && *leader ? first_slot(call) : -1;
     char *text = arena_alloc(call->arena, TEXT_MAX);
     if (slot >= 0)
@@ -116,13 +132,13 @@ bool leader_waits(const struct call *call)
     if (shows_leaders(call))
         return !*call->partition->copies.leader;
     uint32_t flags = effective_flags(call);
-    return uses_data(call, flags) && !reads_old_data(call, flags);
+    return uses_data(call, flags) && !reads_here(call, flags) && !need_not_wait(call);
 }
 
 bool leader_gate(struct call *call)
 {
     uint32_t flags = effective_flags(call);
-    if (!uses_data(call, flags) || reads_old_data(call, flags) || leader_waits(call))
+    if (!uses_data(call, flags) || reads_here(call, flags) || leader_waits(call))
         return true;
     cluster_reject(call, refusal_to_lead(call, flags));
     return false;

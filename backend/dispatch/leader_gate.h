@@ -6,6 +6,7 @@
  *                                                                     so do CLUSTER SLOTS and SHARDS
  *   it leads, and its lease is over (partition_lease_is_over)         wait, until it leads again, or knows that it does not
  *   GET, KEYS, EVAL_RO … after READONLY, with replica-reads = stale   read here, from data that may be as old as replica-reads-lag
+ *   GET and the like after READONLY, with replica-reads = fresh       wait until the data are as new as the leader's (fresh_reads.h)
  *   else   a client, the command has a key                            MOVED slot leader
  *          a client, the command writes                               READONLY …
  *          others, proxies                                            TRYAGAIN …

@@ -77,6 +77,7 @@ struct session *connection_new(struct partition *partition, struct stream *strea
     list_init(&session->monitor);
     list_init(&session->replies.overdue);
     list_init(&session->pending.next_turn.link);
+    list_init(&session->pending.fresh.link);
     session->pending.next_turn.run = begin_next_turn;
     connection_reset(session);
     list_push(&partition->clients.all, &session->link);
@@ -113,6 +114,7 @@ static void connection_free(struct session *session)
     coordinator_forget(partition->shards.coordinator, session);
     list_remove(&session->replies.overdue);
     list_remove(&session->pending.next_turn.link);
+    list_remove(&session->pending.fresh.link);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->replies.waiting[i]);
         out_clear(&session->replies.held[i]);
@@ -192,7 +194,8 @@ void connection_reset(struct session *session)
     session->login.is_authenticated = !config_snapshot_needs_password(session->partition->snapshot);
     session->login.is_internal = session->login.follows_bounces = false;
     session->login.hears_stop = session->login.was_told = false;
-    session->about.is_readonly = session->about.no_evict = session->about.no_touch = false;
+    session->about.is_readonly = session->about.wants_fresh = false;
+    session->about.no_evict = session->about.no_touch = false;
     session_set_text(&session->about.name, (struct bytes){"", 0});
     session_set_text(&session->about.lib_name, (struct bytes){"", 0});
     session_set_text(&session->about.lib_version, (struct bytes){"", 0});
@@ -348,8 +351,10 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
             suspend(session, data + size, len - size);
         else
             throttle(session);
+        fresh_reads_stopped(session, len);
         return 0;
     }
+    fresh_reads_passed(session, size);
     session->request.number += session->scan.argc > 0;
     session->pending.suspend_tries = session->pending.retry.ranges = 0;
     session->pending.was_slow = false;

@@ -5,6 +5,7 @@
 #include "backend/context/process.h"
 #include "backend/partition/hand_over.h"
 #include "backend/peer/link.h"
+#include "backend/peer/message.h"
 #include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
 #include "backend/replica/replica.h"
@@ -33,7 +34,7 @@ struct leader_line {
     struct peer_self self;
     struct peer_link *link; /* NULL: no other copy is known to lead */
     uint32_t listeners;
-    struct peer_request leaders, lead;
+    struct peer_request leaders, lead, index;
     uint64_t ask_ms; /* monotonic: LEADERS is asked then */
 };
 
@@ -164,6 +165,83 @@ bool leader_line_tell(struct partition *partition, uint8_t kind, struct bytes pa
     return true;
 }
 
+/* ---- READ_INDEX -------------------------------------------------------------------------------- */
+
+/* Replies leave after their records are counted as committed here, so what any client has seen is in the index. */
+bool leader_line_index(const struct partition *partition, struct read_index *to)
+{
+    const struct partition_copies *copies = &partition->copies;
+    if (copies->is_closed || partition_lease_is_over(partition))
+        return false;
+    *to = (struct read_index){.generation = copies->generation,
+                              .term = copies->term,
+                              .index = storage_committed(partition->storage),
+                              .time_us = group_clock_us(&copies->time)};
+    return true;
+}
+
+static void put_index(const struct read_index *index, struct out *out)
+{
+    message_put_u32(out, index->generation);
+    message_put_u64(out, index->term);
+    message_put_u64(out, index->index);
+    message_put_u64(out, index->time_us);
+}
+
+static bool read_index_of(struct bytes payload, struct read_index *to)
+{
+    struct message_reader reader = message_read(payload);
+    to->generation = message_u32(&reader);
+    to->term = message_u64(&reader);
+    to->index = message_u64(&reader);
+    to->time_us = message_u64(&reader);
+    return message_is_read(&reader);
+}
+
+/* peer_handle_fn */
+void handle_read_index(struct partition *partition, struct peer_incoming *incoming,
+                       const struct peer_frame *frame)
+{
+    struct read_index index;
+    struct out out;
+    if (!leader_line_index(partition, &index)) {
+        peer_incoming_refuse(incoming, frame->id, REFUSAL(OTHER, "this copy does not lead"));
+        return;
+    }
+    out_init(&out);
+    put_index(&index, &out);
+    struct bytes payload = out_take(&out);
+    peer_incoming_done(incoming, frame->id, payload);
+    free((char *)payload.data);
+}
+
+/* The copy may have the records, and not have heard yet that they are committed. */
+static void await_index(const struct partition *partition, const struct read_index *index)
+{
+    if (index->index > storage_committed(partition->storage))
+        replica_await_committed(partition->copies.replica, index->term, index->index);
+}
+
+static void on_index(struct peer_request *request, enum peer_result result, struct bytes payload)
+{
+    const struct leader_line *line = container_of(request, struct leader_line, index);
+    struct read_index index;
+    bool is_answered = result == PEER_OK && read_index_of(payload, &index);
+    if (is_answered)
+        await_index(line->partition, &index);
+    fresh_reads_answered(line->partition, is_answered ? &index : NULL);
+}
+
+bool leader_line_ask_index(struct partition *partition)
+{
+    struct leader_line *line = partition->copies.line;
+    if (!line || !line->link || line->link->state != PEER_LINK_UP)
+        return false;
+    line->index.on_reply = on_index;
+    return peer_link_send(line->link, &line->index, PEER_READ_INDEX, (struct bytes){"", 0}) ==
+           PEER_SENT;
+}
+
 /* ---- the connection ---------------------------------------------------------------------------- */
 
 static uint64_t batch_index_of(void *owner)
@@ -222,6 +300,7 @@ static struct leader_line *line_new(struct partition *partition)
     line->partition = partition;
     list_init(&line->leaders.link);
     list_init(&line->lead.link);
+    list_init(&line->index.link);
     line->self = (struct peer_self){
         .loop = partition->loop,
         .word = "FOLLOW",

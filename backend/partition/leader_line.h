@@ -4,6 +4,7 @@
  *   copy: SCREE FOLLOW ─► leader, which takes it for a link of its own shard (peer/link.h)
  *     LEADERS   ten times a second, in big clusters less often: who leads the other shards, and how far all copies are (cluster_heard.h)
  *     LEAD      when an operator asks (CLUSTER FAILOVER): the leader hands over to this copy (hand_over.h)
+ *     READ_INDEX  for reads that must be fresh (dispatch/fresh_reads.h), one question at a time: what its data must have
  *     SUMS      when rows are compared: those of this copy (compare.h)
  *
  * It is beside the connections on which the log comes: those belong to the replica's thread. A leader of an older version refuses SCREE
@@ -11,6 +12,7 @@
  */
 #pragma once
 
+#include "backend/dispatch/fresh_reads.h"
 #include "shared/bytes.h"
 
 struct partition;
@@ -19,6 +21,10 @@ struct partition;
 void leader_line_tick(struct partition *partition);
 /* Asks the leader to hand over to this copy. NULL: it was asked, and may still refuse; or why not. */
 const char *leader_line_ask_lead(struct partition *partition);
+/* Asks the leader what fresh reads must see; fresh_reads_answered follows. False: it cannot be reached. */
+bool leader_line_ask_index(struct partition *partition);
+/* A leader's answer; false: it does not lead, or may have a successor, so it must not answer. */
+bool leader_line_index(const struct partition *partition, struct read_index *to);
 /* Sends a request whose reply does not matter. False: the leader cannot be reached now. */
 bool leader_line_tell(struct partition *partition, uint8_t kind, struct bytes payload);
 /* The partition is about to lead no more: what it knows of other shards is kept until it hears more. */

@@ -9,6 +9,7 @@
 #include "backend/partition/compare.h"
 #include "backend/partition/copy_age.h"
 #include "backend/partition/copy_pause.h"
+#include "backend/partition/leader_line.h"
 #include "backend/partition/shards.h"
 #include "backend/session/reply_stream.h"
 #include "backend/session/tracking.h"
@@ -75,7 +76,7 @@ static void note_record(struct replica_apply *apply, struct bytes record)
     struct effects_header header;
     struct effects_reader reader;
     struct effect effect;
-    bool has_moved = false;
+    bool has_moved = false, has_transactions = false;
     apply->is_compared = false;
     if (effects_open(record, &header, &reader) != EFFECTS_READ)
         return;
@@ -83,9 +84,11 @@ static void note_record(struct replica_apply *apply, struct bytes record)
         bool is_system = effect.cf == CF_SYSTEM;
         apply->has_settings |=
             is_system && effect.kind != EFFECT_NOTE && is_of_settings(effect.key);
+        has_transactions |= is_system && effect.key.len && *effect.key.data == '2';
         apply->is_compared |= asks_for_sums(&effect, &apply->compared);
         has_moved |= !is_system && effect.kind == EFFECT_PUT && effect.is_internal;
     }
+    fresh_reads_note(apply->partition, header.origin_ms, has_transactions);
     orphan_hold_hear(&apply->hold, header.origin_ms, has_moved,
                      loop_mono_ms(apply->partition->loop));
 }
@@ -227,6 +230,7 @@ static void apply_step(struct task *task)
         tell_clients(partition);
     }
     plan_step(apply);
+    fresh_reads_applied(partition);
     apply->on_step(partition);
 }
 
@@ -252,6 +256,8 @@ static void recover_tables(struct replica_apply *apply)
     if (!commit_follow_recover(partition->commit))
         return;
     tell_clients(partition);
+    fresh_reads_note(partition, 0, true);
+    fresh_reads_applied(partition);
     apply->on_step(partition);
 }
 
@@ -266,6 +272,7 @@ static void do_each_second(struct replica_apply *apply)
 
 void replica_apply_tick(struct replica_apply *apply)
 {
+    fresh_reads_tick(apply->partition);
     orphan_hold_tick(&apply->hold, loop_mono_ms(apply->partition->loop));
     if (!apply->partition->copies.is_following) {
         drop_cursor(apply); /* a leader reads no records, and trims its log */
@@ -280,6 +287,7 @@ void replica_apply_tick(struct replica_apply *apply)
 void replica_apply_new_role(struct replica_apply *apply, bool follows)
 {
     compare_forget(apply->partition);
+    fresh_reads_refuse(apply->partition);
     if (!follows)
         copy_pause_end(apply->partition, "role");
     plan_step(apply);
@@ -299,6 +307,7 @@ struct replica_apply *replica_apply_new(struct partition *partition, replica_app
     apply->task.run = apply_step;
     apply->partition = partition;
     apply->on_step = on_step;
+    partition->copies.age.fresh = fresh_reads_new(partition, leader_line_ask_index);
     copy_age_tick(partition); /* reads may come before the first tick */
     orphan_hold_begin(&apply->hold, storage_store(partition->storage),
                       storage_is_replicated(partition->storage), loop_mono_ms(partition->loop));
@@ -311,6 +320,7 @@ void replica_apply_free(struct replica_apply *apply)
     if (!apply)
         return;
     drop_cursor(apply);
+    fresh_reads_end(apply->partition);
     apply->is_freed = true;
     if (!apply->is_posted)
         free(apply);

@@ -32,7 +32,7 @@ void replica_apply_upto(struct replica_apply *apply, uint64_t index);
 void replica_apply_go_on(struct replica_apply *apply);
 /* To be called ten times a second. */
 void replica_apply_tick(struct replica_apply *apply);
-/* The role has changed: no record is held up any more until rows are summed up (compare.h). A pause ends unless this copy follows, since whoever
+/* The role has changed: fresh reads that wait are refused. No record is held up any more until rows are summed up (compare.h). A pause ends unless this copy follows, since whoever
  * is about to serve, or to leave its group, must not wait for an operator. */
 void replica_apply_new_role(struct replica_apply *apply, bool follows);
 /* The store may be opened again. */

@@ -417,6 +417,25 @@ void replica_serves(struct replica *replica, uint64_t term)
     post(order);
 }
 
+static void obey_await(struct replica *replica, const struct order *order)
+{
+    if (order->index > replica->told.awaited)
+        replica->told.awaited = order->index;
+    replica_step(replica, (struct consensus_event){.kind = CONSENSUS_COMMITTED,
+                                                   .term = order->term,
+                                                   .index = order->index});
+    if (replica->has_core && replica->timing.is_telling)
+        replica_tell_rest(replica);
+}
+
+void replica_await_committed(struct replica *replica, uint64_t term, uint64_t index)
+{
+    struct order *order = order_new(replica, obey_await);
+    order->term = term;
+    order->index = index;
+    post(order);
+}
+
 void replica_applied(struct replica *replica, uint64_t index)
 {
     atomic_store(&replica->shown.applied, index);

@@ -151,6 +151,9 @@ void replica_append(struct replica *replica, struct bytes record);
 void replica_serves(struct replica *replica, uint64_t term);
 /* The data have all records up to the index. An atomic store: other copies hear it with the next message. */
 void replica_applied(struct replica *replica, uint64_t index);
+/* The leader of the term has said that the records up to the index are committed, and a client waits for them here: on_committed comes as soon
+ * as the log has them, and not some time later. */
+void replica_await_committed(struct replica *replica, uint64_t term, uint64_t index);
 /* The room of this copy's disk from now on, of which the other copies hear. */
 void replica_note_room(struct replica *replica, enum replica_room room);
 /* Of a leader: the room that most voters have, or more. Any thread: an atomic load. */

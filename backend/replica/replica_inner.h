@@ -65,6 +65,7 @@ struct replica_shown {
 struct replica_told {
     struct replica_role role; /* as home was told last */
     uint64_t committed;       /* likewise; a copy that follows shows more at times */
+    uint64_t awaited;         /* up to here a client of home waits */
 };
 
 /* The newest record of the members in the log, and the one before it, for a tail that is cut. */

@@ -2,7 +2,7 @@
  * replica_tell.c - home is told how far the log is committed.
  *
  *   leads:    each step ─► on_committed at once, also before it is told that it leads no more: clients wait for it
- *   follows:  steps ─► shown.committed ─► every TELL_MS ─► on_committed
+ *   follows:  steps ─► shown.committed ─► every TELL_MS ─► on_committed; at once what is awaited (replica_await_committed)
  */
 #include "backend/consensus/consensus.h"
 #include "backend/replica/replica_inner.h"
@@ -33,7 +33,13 @@ static void plan_telling(struct replica *replica)
     timer_start(replica->timing.tell, TELL_MS, 0);
 }
 
-/* Home reads committed records from this copy's disk. While this copy follows, no client waits for that: home is woken for the records
+static bool is_awaited(const struct replica *replica)
+{
+    return replica_is_leading(replica) || replica->core.role >= CONSENSUS_LEADING ||
+           replica->told.awaited > replica->told.committed;
+}
+
+/* Home reads committed records from this copy's disk. While this copy follows, few clients wait for that: home is woken for the records
  * of TELL_MS at a time, and reads them at once. */
 void replica_tell_committed(struct replica *replica)
 {
@@ -42,7 +48,7 @@ void replica_tell_committed(struct replica *replica)
     if (index <= replica->told.committed)
         return;
     atomic_store(&replica->shown.committed, index);
-    if (replica_is_leading(replica) || core->role >= CONSENSUS_LEADING)
+    if (is_awaited(replica))
         replica_tell_rest(replica);
     else
         plan_telling(replica);

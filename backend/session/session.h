@@ -99,6 +99,8 @@ struct session_about {
     char *lib_name;
     char *lib_version;
     bool is_readonly;
+    /* SCREE SELF FRESH, with is_readonly: a proxy, whose clients have not sent READONLY */
+    bool wants_fresh;
     bool no_evict;
     bool no_touch;
     uint64_t created_ms; /* monotonic */
@@ -117,6 +119,23 @@ struct session_replies {
     uint64_t soft_limit_since_ms; /* since when the soft limit is exceeded; monotonic */
 };
 
+/* What the next read waits for at a copy that follows: dispatch/fresh_reads.h. */
+struct session_fresh {
+    enum session_fresh_state {
+        SESSION_FRESH_NONE,
+        SESSION_FRESH_WAITING, /* for the next question */
+        SESSION_FRESH_ASKING,
+        SESSION_FRESH_APPLYING, /* the data must have the record `index` */
+    } state;
+    struct list link;
+    bool is_used;     /* bytes, or a wait */
+    bool is_refused;  /* requests in `bytes` are the leader's */
+    size_t bytes;     /* of requests at the front that the answer covers */
+    uint64_t index;   /* of the answer */
+    uint64_t time_us; /* likewise */
+    uint64_t since_ms;
+};
+
 /* Reasons for which the next request does not run yet. */
 struct session_pending {
     struct waiter *waiter;         /* NULL: does not wait for a key */
@@ -129,7 +148,8 @@ struct session_pending {
     struct bounced_slots *bounced;     /* bounced_slots.h; NULL: none */
     struct lock_waiter *lock_waiter;   /* of the request, which has waited for a lock; NULL */
     struct last_step next_turn;        /* its requests have taken too much of this turn */
-    uint8_t suspend_tries;             /* how often the request was suspended */
+    struct session_fresh fresh;
+    uint8_t suspend_tries; /* how often the request was suspended */
     /* the request was rolled back because it is slow, and runs again (slow_call.h) */
     bool was_slow;
 };

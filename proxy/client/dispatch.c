@@ -63,7 +63,7 @@ static inline bool send_by_key(struct client *client, const struct frame *frame,
                                const struct command *command, uint32_t shard)
 {
     struct upstream *copy =
-        client->session.is_readonly ? client_copy(client, shard, command, frame->len) : NULL;
+        client_reads_at_copies(client) ? client_copy(client, shard, command, frame->len) : NULL;
     return copy ? send_to_copy(client, frame, command, copy)
                 : send_one(client, frame, command, shard);
 }

@@ -6,6 +6,7 @@
 #include "proxy/upstream/copy_reads.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
+#include "shared/command/plain_read.h"
 
 /* A frame of so many bytes holds up the frames behind it for longer than most commands take. */
 enum { HEAVY_BYTES = 1024 * 1024 };
@@ -59,12 +60,29 @@ static bool reads_only(const struct client *client, const struct command *comman
            !users_rules_are_sent(client, command);
 }
 
+/* Requests at the leader that are in flight need not be awaited by a read that may be there too. */
+static bool is_ahead_at_leader(const struct client *client)
+{
+    return client->pipeline.count && !(client->label & LABEL_COPY);
+}
+
+static bool may_read_fresh(const struct client *client, const struct command *command)
+{
+    return command_is_plain_read(command) && !is_ahead_at_leader(client);
+}
+
+bool client_reads_at_copies(const struct client *client)
+{
+    return client->session.is_readonly || client->worker->pool->reads_fresh;
+}
+
 struct upstream *client_copy(const struct client *client, uint32_t shard,
                              const struct command *command, size_t bytes)
 {
-    if (!client->worker->pool->nodes[shard]->copy_count || bytes > COPY_READ_BYTES_MAX ||
-        client_tracks(client) || client->session.transaction.dedicated ||
-        !reads_only(client, command))
+    const struct pool *pool = client->worker->pool;
+    if (!pool->nodes[shard]->copy_count || bytes > COPY_READ_BYTES_MAX || client_tracks(client) ||
+        client->session.transaction.dedicated || !reads_only(client, command) ||
+        (pool->reads_fresh && !may_read_fresh(client, command)))
         return NULL;
     return copy_reads_pick(client, shard, lane_of(client, command, bytes));
 }

@@ -17,6 +17,8 @@ uint32_t client_label(const struct client *client, const struct command *command
 /* The connection for a command to this shard. */
 struct upstream *client_upstream(struct client *client, uint32_t shard,
                                  const struct command *command, size_t bytes);
+/* May reads of the client be at a copy that follows: it has sent READONLY, or the data are fresh there? */
+bool client_reads_at_copies(const struct client *client);
 /* The connection to a copy of this shard, for a client that has sent READONLY. NULL: the command needs the leader, or no copy is up. */
 struct upstream *client_copy(const struct client *client, uint32_t shard,
                              const struct command *command, size_t bytes);

@@ -46,8 +46,9 @@ static void set_limits(struct proxy_worker *worker)
 static void read_at_copies(const struct proxy_worker *worker)
 {
     const struct proxy_config *config = worker_config(worker);
-    bool is_on = config->upstream_replica_reads == REPLICA_READS_STALE && *config->upstream_secret;
-    pool_update_copies(worker->pool, worker->snapshot->map, is_on);
+    bool is_on = config->upstream_replica_reads != REPLICA_READS_NO && *config->upstream_secret;
+    bool is_fresh = is_on && config->upstream_replica_reads == REPLICA_READS_FRESH;
+    pool_update_copies(worker->pool, worker->snapshot->map, is_on, is_fresh);
 }
 
 struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, uint32_t index,

@@ -114,10 +114,11 @@ static void send_to_leader(struct upstream *upstream, struct part *part)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* Errors of the command itself say nothing about the copy. */
+/* Errors of the command itself, or of its keys, say nothing about the copy. */
 static bool is_own_error(struct bytes frame)
 {
-    return error_has_code(frame, "ERR") || error_has_code(frame, "WRONGTYPE");
+    return error_has_code(frame, "ERR") || error_has_code(frame, "WRONGTYPE") ||
+           error_has_code(frame, "LOCKED");
 }
 
 static void note_copy_refusal(struct upstream *upstream, struct bytes frame)
@@ -255,10 +256,19 @@ static struct upstream *connection_to(struct pool *pool, struct node *copy, unsi
     return upstream;
 }
 
+/* Fresh reads are shared out evenly between all copies, and the leader is one of them. */
+static bool is_leaders_client(const struct pool *pool, const struct client *client,
+                              const struct node *leader)
+{
+    return pool->reads_fresh && client->id % (leader->copy_count + 1) == leader->copy_count;
+}
+
 struct upstream *copy_reads_pick(const struct client *client, uint32_t shard, unsigned lane)
 {
     struct pool *pool = client->worker->pool;
     const struct node *leader = pool->nodes[shard];
+    if (is_leaders_client(pool, client, leader))
+        return NULL;
     for (uint32_t i = 0; i < leader->copy_count; i++) {
         struct node *copy = leader->copies[(client->id + i) % leader->copy_count];
         struct upstream *upstream = connection_to(pool, copy, lane, client->session.resp);

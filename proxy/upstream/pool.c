@@ -140,8 +140,17 @@ static void set_copies(const struct pool *pool, struct node *leader, const struc
     free(before);
 }
 
-void pool_update_copies(struct pool *pool, const struct shard_map *map, bool is_on)
+/* A connection that may show old data must not serve other clients. */
+static void set_reads_fresh(struct pool *pool, bool is_fresh)
 {
+    for (size_t i = 0; i < pool->count && pool->reads_fresh != is_fresh; i++)
+        set_copies(pool, pool->nodes[i], NULL);
+    pool->reads_fresh = is_fresh;
+}
+
+void pool_update_copies(struct pool *pool, const struct shard_map *map, bool is_on, bool is_fresh)
+{
+    set_reads_fresh(pool, is_fresh);
     for (size_t i = 0; i < pool->count; i++)
         set_copies(pool, pool->nodes[i], is_on ? &map->shards[i] : NULL);
 }

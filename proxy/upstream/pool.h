@@ -41,6 +41,7 @@ struct pool {
     size_t count;
     uint32_t any;          /* the shard that pool_any() returns next */
     struct list upstreams; /* all; closed ones leave the list at the end of the turn */
+    bool reads_fresh;      /* copies answer reads of all clients, with fresh data */
     bool has_closed;
     bool has_full; /* clients wait for room in a connection's output; upstream_room.c */
 };
@@ -51,8 +52,9 @@ void pool_stop(struct pool *pool);
 /* To be called after pool_stop. */
 void pool_free(struct pool *pool);
 void pool_update(struct pool *pool, const struct shard_map *map);
-/* After pool_update, or when the option has changed: the copies of the shards that may serve reads; is_on: some may. */
-void pool_update_copies(struct pool *pool, const struct shard_map *map, bool is_on);
+/* After pool_update, or when the option has changed: the copies of the shards that may serve reads; is_on: some may; is_fresh: only
+ * with fresh data, and for all clients. */
+void pool_update_copies(struct pool *pool, const struct shard_map *map, bool is_on, bool is_fresh);
 
 /* Makes every connection send SCREE USE or SELECT before its next request. */
 void pool_forget_keyspaces(struct pool *pool);

@@ -50,6 +50,7 @@ struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, un
     upstream->worker = worker;
     upstream->node = node_ref(node);
     upstream->use.is_copy = node->is_copy;
+    upstream->use.is_fresh = node->is_copy && worker->pool->reads_fresh;
     out_init(&upstream->unsent.greeting);
     out_init(&upstream->unsent.early);
     out_init(&upstream->resend.frames);
@@ -101,7 +102,10 @@ static void write_greeting(struct upstream *upstream)
         upstream->limits_version = 0;
     }
     if (upstream->use.is_copy) {
-        upstream_write_words(out, (const char *const[]){"READONLY"}, 1);
+        if (upstream->use.is_fresh) /* a backend that does not know this word serves no reads */
+            upstream_write_words(out, (const char *const[]){"SCREE", "SELF", "FRESH"}, 3);
+        else
+            upstream_write_words(out, (const char *const[]){"READONLY"}, 1);
         upstream_push_own(upstream, PART_PROBE);
     }
     if (upstream->resp == 3) {

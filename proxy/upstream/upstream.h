@@ -91,6 +91,7 @@ struct upstream_use {
     struct fair_group *across; /* counts under across-limit for this group; NULL: it does not */
     bool is_private;           /* never shared by clients */
     bool is_copy;              /* to a copy that follows, for reads: copy_reads.h */
+    bool is_fresh;             /* likewise, and none of old data */
     /* the keyspace for which the connection counts under dedicated-limit, with a reference; NULL: it does not count */
     struct keyspace *dedicated;
     bool is_single_use;   /* dedicated to one request, whose reply releases it */

@@ -7,6 +7,8 @@ and what they send to each other is lost, also one way only: what clients saw is
     clients ──► proxy 0, 1 ──► a0 a1 a2 · b0 b1 b2 · c0 c1 c2       support/outages.py: one network namespace each
        └─────────────────────────▲ also at copies that do not lead
 
+In every second run proxies send reads to all copies (replica-reads = fresh); --fresh: always.
+
 All workloads run at the same time: counters, lists, a bank, seats. Each round has keys of its own and ends with a check of all of them.
 """
 
@@ -32,6 +34,7 @@ REASON = None
 
 def options(parser):
     parser.add_argument('--long', type=float, default=sized(0, long=30), metavar='MINUTES')
+    parser.add_argument('--fresh', action='store_true')
     parser.add_argument('--moves', type=float, default=4, metavar='SECONDS',
                         help='with --long: a new map, which moves slots, each time after so many seconds; 0: none')
 
@@ -75,7 +78,8 @@ def _(run):
     if REASON:
         raise Skip(REASON)
     end = time.monotonic() + run.options.long * 60
-    with VoterShards() as cluster:
+    is_fresh = run.options.fresh or run.rng.random() < 0.5
+    with VoterShards(replica_reads='fresh' if is_fresh else 'stale') as cluster:
         for number in itertools.count():
             play_round(run, cluster, number)
             if time.monotonic() >= end:

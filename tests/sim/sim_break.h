@@ -116,6 +116,11 @@ enum sim_break {
     BREAK_TAIL_APPLIED,  /* a copy adds records that are not committed */
     BREAK_BEHIND_SERVES, /* a copy leads before it has added all that was committed */
     BREAK_LOG_TIME_FORGOTTEN, /* its time may be behind that of its log */
+    /* … of reads at copies that must be fresh: */
+    BREAK_INDEX_UNLEASED,  /* a copy answers that leads no more, and its term is not compared */
+    BREAK_INDEX_OLD,       /* … with what it had committed when it was asked before */
+    BREAK_INDEX_EARLY,     /* its answer counts for reads that came after the question */
+    BREAK_INDEX_UNAPPLIED, /* a copy reads before its data have the record */
     BREAK_LEADERS_END,
     BREAK_COUNT = BREAK_LEADERS_END,
 };

@@ -11,10 +11,12 @@
  * (4) its tables fail, and its process ends, at any time: it goes on behind what it has;
  * (5) when it serves, it has all, its batches are of its term, and counters go on;
  * (6) a transaction over shards of which the leader had applied a part is applied when it serves, and not before;
+ *     with replica-reads = fresh its keys are not read at the follower, and others by the time of the leader's answer;
  * (7) it starts on tables that have a part of a batch.
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/dispatch/fresh_reads.h"
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
 #include "backend/format/transaction_record.h"
@@ -567,13 +569,71 @@ static void leads_a_group_of_its_own(void)
     leads_at_once();
 }
 
+/* ---- reads that must be fresh ------------------------------------------------------------------ */
+
+static unsigned questions;
+
+/* fresh_reads.ask */
+static bool take_question(struct partition *partition)
+{
+    CHECK(partition == follower.partition);
+    questions++;
+    return true;
+}
+
+static bool has_asked(void *owner)
+{
+    (void)owner;
+    return questions == 1;
+}
+
+/* The reply to a read that the leader's answer lets run: as of all that it has, at this time. */
+static const char *read_at(const char *text, uint64_t time_us)
+{
+    const struct read_index answer = {
+        .term = TERM, .index = storage_committed(leader.partition->storage), .time_us = time_us};
+    struct client *client = &follower.client;
+    questions = 0;
+    client->len = 0;
+    send_request(client, text);
+    CHECK(sim_run_until(has_asked, NULL, STEPS_MAX) && !client->is_answered);
+    fresh_reads_answered(follower.partition, &answer);
+    CHECK(sim_run_until(is_answered, client, STEPS_MAX));
+    client->reply[client->len] = 0;
+    return client->reply;
+}
+
+/* A read that the follower does not ask for: it is the leader's. */
+static void check_not_read(const char *text)
+{
+    questions = 0;
+    CHECK(begins(ask(&follower, "%s", text), "-MOVED ") && !questions);
+}
+
+static void reads_fresh(void)
+{
+    uint64_t now_us = loop_wall_us(leader.loop);
+    follower.partition->snapshot->config.replica_reads = REPLICA_READS_FRESH;
+    follower.partition->copies.age.fresh->ask = take_question;
+    CHECK(begins(read_at("GET counter", 0), "$2\r\n41"));
+    CHECK(begins(read_at("GET short", now_us), "$1\r\n1"));
+    CHECK(begins(read_at("GET short", now_us + (uint64_t)200 * SECOND_US), "$-1"));
+    check_not_read("GET half"); /* the coordinator may have committed it */
+    check_not_read("MGET counter half");
+    check_not_read("EVAL_RO \"return 1\" 1 counter");
+    check_not_read("XREAD STREAMS counter 0");
+    follower.partition->snapshot->config.replica_reads = REPLICA_READS_STALE;
+}
+
 static void leads(void)
 {
     char number[64];
     store_mem_fail_apply(storage_store(follower.partition->storage), 0, ERR_STORE);
     begin_transaction();
     (void)ask(&leader, "SET counter 41");
+    (void)ask(&leader, "SET short 1 EX 100");
     copy_upto(storage_committed(leader.partition->storage));
+    reads_fresh();
     uint64_t before = written();
     switch (sim_random(3)) {
     case 0:

@@ -10,8 +10,9 @@
  * Each write appends a number to two lists at once, each read reads one of them. At the end, with the list as the leader has it then:
  *
  * (1) a number whose write was acknowledged is there, and one whose write was refused is not;
- * (2) every read, also one of old data, was a beginning of this list: nothing was seen that was rolled back;
- * (3) a read that began later than another read or write had ended shows at least what that one did;
+ * (2) every read, also one of a copy that follows, was a beginning of this list: nothing was seen that was rolled back;
+ * (3) a read that began later than another read or write had ended shows at least what that one did; in odd seeds also at copies that follow, which
+ *     ask the leader (replica-reads = fresh): questions and answers take their time, and are lost with the process that has them;
  * (4) both lists are equal, on all copies;
  * (5) the times of batches never go back, although the clocks of the copies differ.
  *
@@ -19,8 +20,10 @@
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/dispatch/fresh_reads.h"
 #include "backend/format/effects.h"
 #include "backend/format/members_row.h"
+#include "backend/partition/leader_line.h"
 #include "backend/partition/leadership.h"
 #include "backend/partition_new.h"
 #include "backend/partition_run.h"
@@ -40,7 +43,8 @@
 enum {
     SEEDS = 100,
     NODES = 3,
-    CLIENTS = 4, /* of each node; one only reads, and the last one reads old data */
+    CLIENTS = 4,    /* of each node; two only read, the last one, or both, also while it follows */
+    FLYING_MAX = 4, /* reads of one client at a copy */
     TURNS = 1500,
     NUMBERS_MAX = 400,
     READS_MAX = 4000,
@@ -62,7 +66,8 @@ struct client {
     bool is_open, only_reads, reads_old;
     enum kind kind; /* of the request without a reply */
     unsigned number;
-    uint64_t sent;
+    uint64_t sent[FLYING_MAX]; /* of the requests without a reply, the oldest first */
+    unsigned flying;
     size_t len;
     char reply[TEXT_BYTES];
 };
@@ -73,13 +78,24 @@ struct record {
     size_t len;
 };
 
+/* What a copy has asked its leader. */
+struct question {
+    bool is_out, is_answered, is_good;
+    struct node *to;
+    unsigned starts; /* of that process */
+    struct read_index answer;
+};
+
 struct node {
     char host[8], address[8];
     unsigned index;
     struct loop *loop;
     struct partition *partition;
     _Atomic uint64_t lease_us;
-    uint64_t term;    /* of the last role that it was told */
+    uint64_t term;         /* of the last role that it was told */
+    struct node *believed; /* by it to lead; NULL: none */
+    struct question question;
+    unsigned starts;
     uint64_t elected; /* the last term in which it was elected */
     bool is_serving;
     struct record log[RECORDS_MAX + 1]; /* by index */
@@ -111,12 +127,20 @@ static struct seen reads[READS_MAX];
 static unsigned write_count, read_count;
 static uint64_t clock_now; /* counts what clients see */
 static uint64_t term, committed;
-static struct node *leader; /* elected; NULL: none */
-static bool is_probed;      /* its first record is committed, and it was told to serve */
+static struct node *leader;   /* elected; NULL: none */
+static unsigned answer_turns; /* an answer arrives in one of so many turns */
+static struct node
+    *late;             /* the copy that hears of a new leader late, with fresh reads; NULL: none */
+static bool is_probed; /* its first record is committed, and it was told to serve */
 
 static void take_turn(void *owner)
 {
     (void)owner;
+}
+
+static bool reads_fresh(void)
+{
+    return config.replica_reads == REPLICA_READS_FRESH;
 }
 
 /* ---- logs -------------------------------------------------------------------------------------- */
@@ -231,6 +255,7 @@ static void tell(struct node *node, enum replica_phase phase)
     if (leader && is_probed)
         (void)snprintf(role.leader_address, sizeof role.leader_address, "%s", leader->address);
     node->term = term;
+    node->believed = leader && is_probed && leader != node ? leader : NULL;
     node->is_serving = phase == REPLICA_PHASE_SERVING;
     leadership_role(node->partition, &role);
     forget(&node->given); /* of an earlier term: the log refuses it */
@@ -260,6 +285,7 @@ static void elect(void)
         atomic_store(&leader->lease_us, 0);
     leader = node;
     is_probed = false;
+    late = reads_fresh() ? &nodes[sim_random(NODES)] : NULL;
     node->elected = ++term;
     if (!node->is_serving || sim_random(2))
         tell(node, REPLICA_PHASE_LEADING);
@@ -336,22 +362,61 @@ static void tell_committed(struct node *node)
     leadership_committed(node->partition, index);
 }
 
+/* ---- questions --------------------------------------------------------------------------------- */
+
+/* fresh_reads.ask */
+static bool ask(struct partition *partition)
+{
+    struct node *node = &nodes[partition->index];
+    CHECK(!node->question.is_out);
+    if (node->term == term && leader && leader != node)
+        node->believed = leader;
+    if (!node->believed)
+        return false;
+    node->question =
+        (struct question){.is_out = true, .to = node->believed, .starts = node->believed->starts};
+    return true;
+}
+
+static bool is_lost(const struct question *question)
+{
+    return question->starts != question->to->starts;
+}
+
+static void carry(struct node *node)
+{
+    struct question *question = &node->question;
+    if (!question->is_out || sim_random(question->is_answered ? answer_turns : 4))
+        return;
+    if (!question->is_answered && !is_lost(question)) {
+        question->is_answered = true;
+        question->is_good = leader_line_index(question->to->partition, &question->answer);
+        return;
+    }
+    question->is_out = false;
+    fresh_reads_answered(node->partition, question->is_good ? &question->answer : NULL);
+}
+
 static void work(void)
 {
+    for (unsigned i = 0; i < NODES; i++)
+        carry(&nodes[i]);
     for (unsigned i = 0; i < NODES; i++)
         if (nodes[i].is_serving && sim_random(3))
             append_given(&nodes[i]);
     if (!leader)
         return;
     struct node *node = &nodes[sim_random(NODES)];
-    if (!node->is_serving || node->term == term || sim_random(LATE) == 0)
+    if ((!node->is_serving && node != late) || node->term == term || sim_random(LATE) == 0)
         hear_term(node);
     if (node->term == term && node != leader)
         copy_next(node);
     count_copies();
     if (!is_probed && committed == leader->last && leader->term == term)
         serve();
-    tell_committed(&nodes[sim_random(NODES)]);
+    node = &nodes[sim_random(NODES)];
+    if (!reads_fresh() || node == leader || sim_random(16) == 0)
+        tell_committed(node);
     if (sim_random(8) == 0 && is_probed && leader->term == term)
         atomic_store(&leader->lease_us, sim_now_us() + sim_random(20000));
 }
@@ -365,7 +430,9 @@ static void see_read(struct client *client)
     if (*at != '*')
         return;
     CHECK(read_count++ < READS_MAX);
-    *seen = (struct seen){.sent = client->sent, .done = ++clock_now, .is_old = client->reads_old};
+    *seen = (struct seen){.sent = client->sent[0],
+                          .done = ++clock_now,
+                          .is_old = client->reads_old && !reads_fresh()};
     seen->count = (unsigned)strtoul(at + 1, NULL, 10);
     seen->numbers = calloc(seen->count + 1, sizeof *seen->numbers);
     CHECK(seen->numbers);
@@ -402,10 +469,13 @@ static void see(struct client *client)
 {
     client->reply[client->len] = 0;
     enum kind kind = client->kind;
-    client->kind = NOTHING;
+    CHECK(client->flying);
     if (kind == READ)
         see_read(client);
-    else if (kind == WRITE)
+    memmove(client->sent, client->sent + 1, (FLYING_MAX - 1) * sizeof *client->sent);
+    if (--client->flying == 0)
+        client->kind = NOTHING;
+    if (kind == WRITE)
         see_write(client);
     else if (kind == BLOCK && !may_end_wait(client->reply)) {
         (void)fprintf(stderr, "%s\n", client->reply);
@@ -428,30 +498,39 @@ static void on_end(void *owner, int err)
     stream_close(client->stream);
     client->stream = NULL;
     client->kind = NOTHING;
+    client->flying = 0;
 }
 
-static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+static size_t on_reply(struct client *client, const char *data, size_t len, size_t *need)
 {
-    struct client *client = owner;
-    (void)block;
     enum resp_result result = resp_skip(&client->skip, data, len);
     CHECK(result != RESP_BAD);
     if (result == RESP_MORE) {
         *need = client->skip.need;
         return 0;
     }
-    CHECK(client->skip.size == len && len < sizeof client->reply);
-    memcpy(client->reply, data, len);
-    client->len = len;
+    size_t size = client->skip.size;
+    client->skip = (struct resp_skip){0};
+    CHECK(size < sizeof client->reply);
+    memcpy(client->reply, data, size);
+    client->len = size;
     see(client);
-    return len;
+    return size;
+}
+
+static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    size_t used = 0, size;
+    (void)block;
+    while (used < len && (size = on_reply(owner, data + used, len - used, need)))
+        used += size;
+    return used;
 }
 
 static void request(struct client *client, enum kind kind, const char *text)
 {
     client->kind = kind;
-    client->sent = ++clock_now;
-    client->skip = (struct resp_skip){0};
+    client->sent[client->flying++] = ++clock_now;
     out_printf(stream_out(client->stream), "%s\r\n", text);
     if (client->is_open)
         stream_send(client->stream);
@@ -461,6 +540,7 @@ static void begin_client(struct client *client)
 {
     static const struct stream_events events = {.on_data = on_data, .on_end = on_end};
     client->is_open = false;
+    client->skip = (struct resp_skip){0};
     client->stream = stream_connect(world, client->node->address, 1000, &events, on_open, client);
     request(client, GREETING, client->reads_old ? "READONLY" : "READWRITE");
 }
@@ -476,14 +556,26 @@ static void write_next(struct client *client)
     request(client, WRITE, text);
 }
 
+static void read_next(struct client *client)
+{
+    request(client, READ, sim_random(2) ? "LRANGE l 0 -1" : "LRANGE m 0 -1");
+}
+
+static bool may_read_more(const struct client *client)
+{
+    return client->kind == READ && client->reads_old && client->flying < FLYING_MAX;
+}
+
 static void use_client(struct client *client)
 {
     if (!client->stream)
         begin_client(client);
+    if (may_read_more(client))
+        read_next(client);
     if (client->kind != NOTHING)
         return;
     if (client->only_reads || write_count == NUMBERS_MAX || sim_random(3) == 0)
-        request(client, READ, sim_random(2) ? "LRANGE l 0 -1" : "LRANGE m 0 -1");
+        read_next(client);
     else if (sim_random(20) == 0)
         request(client, BLOCK, "BLPOP never 0");
     else
@@ -533,10 +625,14 @@ static void start_node(struct node *node)
     storage_join_group(node->partition->storage);
     leadership_new(node->partition);
     leadership_use_votes(node->partition);
+    node->partition->copies.age.fresh->ask = ask;
     node->partition->copies.lease_us = &node->lease_us;
     node->lease_us = 0;
     node->is_serving = false;
     node->told_committed = node->term = 0;
+    node->believed = NULL;
+    node->question.is_out = false;
+    node->starts++;
 }
 
 static void end_node(struct node *node)
@@ -547,6 +643,7 @@ static void end_node(struct node *node)
             stream_abort(client->stream);
         client->stream = NULL;
         client->kind = NOTHING;
+        client->flying = 0;
     }
     forget(&node->given);
     partition_free(node->partition);
@@ -577,12 +674,6 @@ static bool is_calm(void)
     return commit_is_idle(leader->partition->commit);
 }
 
-static bool is_answered(void *owner)
-{
-    const struct client *client = owner;
-    return client->kind == NOTHING;
-}
-
 /* Commands that wait for a key wait on, at the leader. */
 static bool are_all_answered(void)
 {
@@ -609,6 +700,17 @@ static void finish(void)
     }
 }
 
+static void wait_answered(struct client *client)
+{
+    uint64_t until_us = sim_now_us() + SETTLED_US;
+    while (client->kind != NOTHING) {
+        CHECK(sim_now_us() < until_us);
+        for (unsigned i = 0; i < NODES; i++)
+            carry(&nodes[i]);
+        sim_run_for(STEP_US);
+    }
+}
+
 static const struct seen *read_list(struct client *client, const char *text)
 {
     if (client->stream && client->kind == BLOCK)
@@ -616,12 +718,13 @@ static const struct seen *read_list(struct client *client, const char *text)
     if (client->kind == BLOCK)
         client->stream = NULL;
     client->kind = NOTHING;
+    client->flying = 0;
     if (!client->stream)
         begin_client(client);
-    CHECK(sim_run_until(is_answered, client, STEPS_MAX));
+    wait_answered(client);
     unsigned before = read_count;
     request(client, READ, text);
-    CHECK(sim_run_until(is_answered, client, STEPS_MAX));
+    wait_answered(client);
     CHECK(read_count == before + 1);
     return &reads[before];
 }
@@ -683,7 +786,7 @@ static void begin_world(uint64_t seed)
     config.store_wal_limit_bytes = WAL_MEM_LIMIT;
     config.store_memory_bytes = 640 << 20;
     config.partitions = NODES;
-    config.replica_reads = REPLICA_READS_STALE;
+    config.replica_reads = seed % 2 ? REPLICA_READS_FRESH : REPLICA_READS_STALE;
     process = process_new(&config, NULL, NULL);
     process->env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
@@ -693,7 +796,8 @@ static void begin_world(uint64_t seed)
     timer_start(turns, 1, 1);
     write_count = read_count = 0;
     clock_now = term = committed = 0;
-    leader = NULL;
+    answer_turns = 4U << sim_random(4);
+    leader = late = NULL;
     memset(writes, 0, sizeof writes);
     for (unsigned i = 0; i < NODES; i++) {
         struct node *node = &nodes[i];
@@ -704,8 +808,9 @@ static void begin_world(uint64_t seed)
         start_node(node);
         sim_clock_skew(node->host, (int64_t)sim_random(2 * SKEW_US) - SKEW_US);
         for (unsigned n = 0; n < CLIENTS; n++)
-            node->clients[n] = (struct client){
-                .node = node, .only_reads = n >= CLIENTS - 2, .reads_old = n == CLIENTS - 1};
+            node->clients[n] = (struct client){.node = node,
+                                               .only_reads = n >= CLIENTS - 2,
+                                               .reads_old = n >= CLIENTS - (reads_fresh() ? 2 : 1)};
     }
 }
 

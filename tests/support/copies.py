@@ -38,10 +38,10 @@ class Copies(Cluster):
 
     FORCE_WAITS = ('ERR the copy that leads is connected', 'ERR this copy has started a moment ago')
 
-    def __init__(self, copies=3, backend_options=None, partitions=1, replicas='yes', **options):
+    def __init__(self, copies=3, backend_options=None, partitions=1, replicas='yes', replica_reads='stale', **options):
         backend_options = with_option(backend_options, 'backend', 'replicas', replicas)
         # tests read at copies whose leader is lost for long
-        for name, value in {'replica-reads': 'stale', 'replica-reads-lag': '0', 'peer-timeout': '%dms' % (2000 * harness.SLOW), 'leader-return': '0'}.items():
+        for name, value in {'replica-reads': replica_reads, 'replica-reads-lag': '0', 'peer-timeout': '%dms' % (2000 * harness.SLOW), 'leader-return': '0'}.items():
             backend_options = with_option(backend_options, 'backend', name, value)
         super().__init__(backends=copies, partitions=partitions, linked=True, slots=['0-16383'], backend_options=backend_options, **options)
         self.order = list(range(copies))

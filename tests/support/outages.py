@@ -41,16 +41,18 @@ OF_LOG, OF_ALL = WRITE_LOG | SYNC_LOG, WRITE_LOG | SYNC_LOG | WRITE_OTHER | SYNC
 
 class VoterShards(TwoShards):
     """Shards a, b and c, or less, whose slots are `slots`, as in a Cluster. `is_plain`: with the default times, and the machine's clock.
-    `has_faults`: clocks and disks may be wrong, by libraries that a program under TSan cannot have."""
+    `replica_reads` 'fresh': proxies read at all copies. `has_faults`: clocks and disks may be wrong, by libraries that a program under TSan cannot have."""
 
-    def __init__(self, shards=SHARDS, proxies=2, is_plain=False, has_faults=True):
+    def __init__(self, shards=SHARDS, proxies=2, is_plain=False, has_faults=True, replica_reads='stale'):
         self.spaces = []
         options = with_option(None, 'backend', 'requirepass', PASSWORD)  # else only clients of the same address are served
         proxy_options = {'proxy': {'protected-mode': 'no'}}
         if not is_plain:
             options = with_option(options, 'backend', 'election-timeout', '%dms' % (1000 * harness.SLOW))
             proxy_options['upstream'] = {'timeout': '3s', 'backoff-max': '100ms', 'hold': '10s'}
-        super().__init__(orders=[[shard * COPIES + i for i in range(COPIES)] for shard in range(shards)], replicas='voters', proxies=proxies,
+        if replica_reads == 'fresh':
+            proxy_options = with_option(proxy_options, 'upstream', 'replica-reads', 'fresh')
+        super().__init__(replica_reads=replica_reads, orders=[[shard * COPIES + i for i in range(COPIES)] for shard in range(shards)], replicas='voters', proxies=proxies,
                          backend_options=options, proxy_options=proxy_options)
         self.slots = even_slots(shards)
         has_faults = has_faults and not is_plain

@@ -408,6 +408,23 @@ START_TEST(a_heartbeat_commits_only_what_matches)
 }
 END_TEST
 
+START_TEST(what_the_leader_says_outside_of_the_log_commits_only_what_matches_in_its_term)
+{
+    begin(3, 3);
+    const struct consensus_event said = {.kind = CONSENSUS_COMMITTED, .term = 2, .index = 4};
+    step(said); /* no leader of the term was heard */
+    ck_assert_uint_eq(update.committed, 0);
+    hear(append(2, 2, 1, 0, 0));
+    step((struct consensus_event){.kind = CONSENSUS_COMMITTED, .term = 1, .index = 3});
+    ck_assert_uint_eq(update.committed, 0);
+    step(said);
+    ck_assert_uint_eq(update.committed, 2);
+    hear(append(2, 2, 1, 2, 0)); /* the rest comes */
+    synced(4);
+    ck_assert_uint_eq(update.committed, 4);
+}
+END_TEST
+
 START_TEST(records_that_differ_are_cut_and_acknowledged_when_synced)
 {
     begin(3, 3);
@@ -961,6 +978,8 @@ static void add_records(TCase *tcase)
     tcase_add_test(tcase, records_of_earlier_terms_are_not_counted);
     tcase_add_test(tcase, a_new_leader_sends_its_record_at_once);
     tcase_add_test(tcase, a_heartbeat_commits_only_what_matches);
+    tcase_add_test(tcase,
+                   what_the_leader_says_outside_of_the_log_commits_only_what_matches_in_its_term);
     tcase_add_test(tcase, records_that_differ_are_cut_and_acknowledged_when_synced);
     tcase_add_test(tcase, another_record_where_one_is_committed_ends_the_process);
     tcase_add_test(tcase, a_refusal_of_an_old_term_says_nothing_about_the_log);
