@@ -34,7 +34,8 @@ static bool has_prepared_key(const struct call *call)
     if (at > 0)
         return is_prepared(call, call->argv[at]);
     keys_list_init(&keys);
-    bool is_refused = keys_find(call->command, call->argv, call->argc, &keys) != 0 || !keys.count;
+    bool is_read = keys_find(call->command, call->argv, call->argc, &keys) == 0;
+    bool is_refused = is_read && !keys.count;
     for (uint32_t i = 0; i < keys.count && !is_refused; i++)
         is_refused = is_prepared(call, call->argv[keys.refs[i].index]);
     keys_list_fini(&keys);
@@ -47,11 +48,19 @@ static bool is_read_refused(const struct call *call)
     return state->is_refused && call->session->scan.size <= state->bytes;
 }
 
+/* Would reads only wait until they are refused? The data still lack a record that reads have waited for, or the leader owes an answer. */
+static bool is_hopeless(const struct fresh_reads *fresh)
+{
+    return fresh->missed > storage_committed(fresh->partition->storage) ||
+           (fresh->is_asked &&
+            loop_mono_ms(fresh->partition->loop) >= fresh->asked_ms + FRESH_WAIT_MS);
+}
+
 static bool may_ask(const struct call *call)
 {
     const struct partition_copies *copies = &call->partition->copies;
     return copies->is_closed && copies->may_read && !copies->paused_until_ms && is_allowed(call) &&
-           !is_read_refused(call);
+           !is_read_refused(call) && !is_hopeless(copies->age.fresh);
 }
 
 bool fresh_reads_may(const struct call *call)
@@ -119,6 +128,7 @@ static void send_question(struct last_step *step)
         return;
     }
     fresh->is_asked = true;
+    fresh->asked_ms = loop_mono_ms(fresh->partition->loop);
     struct session *session;
     while ((session = first_session(&fresh->waiting)))
         enter_list(session, &fresh->asking, SESSION_FRESH_ASKING);
@@ -234,17 +244,22 @@ void fresh_reads_refuse(struct partition *partition)
     if (!fresh)
         return;
     fresh->prepared.is_known = false;
+    fresh->missed = 0;
     refuse_list(&fresh->waiting);
     refuse_list(&fresh->asking);
     refuse_list(&fresh->applying);
 }
 
-static void refuse_old(struct list *list, uint64_t now_ms)
+static bool refuse_old(struct list *list, uint64_t now_ms)
 {
     struct session *session;
+    bool has_old = false;
     while ((session = first_session(list)) &&
-           now_ms >= session->pending.fresh.since_ms + FRESH_WAIT_MS)
+           now_ms >= session->pending.fresh.since_ms + FRESH_WAIT_MS) {
         refuse_session(session);
+        has_old = true;
+    }
+    return has_old;
 }
 
 void fresh_reads_tick(struct partition *partition)
@@ -253,9 +268,12 @@ void fresh_reads_tick(struct partition *partition)
     if (!fresh)
         return;
     uint64_t now_ms = loop_mono_ms(partition->loop);
+    const struct session *first = first_session(&fresh->applying);
+    uint64_t awaited = first ? first->pending.fresh.index : 0;
     refuse_old(&fresh->waiting, now_ms);
     refuse_old(&fresh->asking, now_ms);
-    refuse_old(&fresh->applying, now_ms);
+    if (refuse_old(&fresh->applying, now_ms))
+        fresh->missed = awaited;
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */

@@ -11,7 +11,8 @@
  * (2) A session is stopped at its first read. The requests behind it that had come by then are covered by the same answer: they are counted
  *     in bytes. So a connection with many reads in flight asks once for all of them.
  * (3) If the leader does not answer, has another term or group than the copy has heard of, or the data do not get so far within
- *     FRESH_WAIT_MS, the reads are refused, and so are those when the role changes. Then proxies and clients send them to the leader.
+ *     FRESH_WAIT_MS, the reads are refused, and so are those when the role changes. Then proxies and clients send them to the leader. Until
+ *     the answer or the record has come, further reads are refused at once.
  * (4) The keys of a prepared transaction (prepared_slots.h) are read at the leader, which has their locks.
  * (5) Keys expire by the leader's time as of its answer, or that of the newest record if it is later: not by this machine's clock.
  * (6) Only reads of keys that they name run here. MULTI, scripts, commands that may block, and those that count or list keys are the leader's.
@@ -40,8 +41,10 @@ struct fresh_reads {
     struct partition *partition;
     struct list waiting, asking, applying; /* sessions, by session->pending.fresh.link */
     bool is_asked;                         /* a question is out */
-    struct last_step turn_end;             /* sends the next one */
-    uint64_t newest_us;                    /* time of the newest record that was added */
+    uint64_t asked_ms;                     /* since then; monotonic */
+    uint64_t missed;           /* reads have waited in vain for this record; 0: for none */
+    struct last_step turn_end; /* sends the next one */
+    uint64_t newest_us;        /* time of the newest record that was added */
     struct prepared_slots prepared;
     fresh_reads_ask_fn *ask;
 };

@@ -167,7 +167,8 @@ bool leader_line_tell(struct partition *partition, uint8_t kind, struct bytes pa
 
 /* ---- READ_INDEX -------------------------------------------------------------------------------- */
 
-/* Replies leave after their records are counted as committed here, so what any client has seen is in the index. */
+/* Replies leave after their records are counted as committed here, so what any client has seen is in the index. During a slow call they leave
+ * before (slow_call.h): then the question is refused (messages.def). */
 bool leader_line_index(const struct partition *partition, struct read_index *to)
 {
     const struct partition_copies *copies = &partition->copies;
