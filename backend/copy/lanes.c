@@ -251,7 +251,7 @@ static void on_lane_open(void *owner, int err)
 static void lane_connect(struct lanes *lanes, struct lane *lane, struct loop *loop)
 {
     const struct copy_target *to = &lanes->options->to;
-    *lane = (struct lane){.lanes = lanes, .db = to->is_sentinel ? 0 : -1};
+    *lane = (struct lane){.lanes = lanes, .db = to->needs_no_select ? 0 : -1};
     out_init(&lane->draft);
     lane->stream =
         stream_connect(loop, to->address, LANES_CONNECT_MS, &LANE_EVENTS, on_lane_open, lane);

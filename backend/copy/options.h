@@ -46,7 +46,7 @@ struct copy_seeds {
 
 struct copy_target {
     bool is_null;         /* null: nothing is sent */
-    bool is_sentinel;     /* it has no databases */
+    bool needs_no_select; /* database 0 is meant, or none */
     const char *file;     /* behind rdb:; NULL: the target is a server */
     uint64_t rdb_version; /* of that file */
     bool is_secure;

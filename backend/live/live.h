@@ -48,12 +48,12 @@ enum live_end {
     LIVE_NEVER,
     LIVE_SILENT,    /* nothing is missing, and the source has been silent for a second */
     LIVE_CAUGHT_UP, /* nothing is missing at this moment */
-    LIVE_POSITION,  /* up to goal.position; until goal.until_ms, else it has failed */
+    LIVE_POSITION,  /* up to goal.point; until goal.until_ms, else it has failed */
 };
 
 struct live_goal {
     enum live_end end;
-    uint64_t position;
+    struct source_point point;
     uint64_t until_ms;
 };
 
@@ -160,5 +160,7 @@ void live_row_words(const struct live *live, const struct live_row *row, struct 
 void live_progress(struct live *live, const char *verb, uint64_t end);
 /* Applies the stream until the goal is reached, or the run ends. */
 void live_apply(struct live *live);
+/* Has the target what the source had at goal.point? A position alone says nothing: after a failover another history has it, too. */
+bool live_has_goal(const struct live *live, const struct source_state *state);
 /* Ends the live copy: the source refuses writes, and the target has all of them. Otherwise the source goes on as before. */
 void live_cut_over(struct live *live);

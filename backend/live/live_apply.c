@@ -329,6 +329,12 @@ static bool apply_batch(struct applying *applying, const struct source_state *st
 
 /* ---- the loop ---- */
 
+bool live_has_goal(const struct live *live, const struct source_state *state)
+{
+    return live->row.point.position >= live->goal.point.position &&
+           strcmp(state->id, live->goal.point.id) == 0;
+}
+
 static bool may_end(const struct applying *applying, const struct source_state *state)
 {
     const struct live *live = applying->live;
@@ -340,8 +346,7 @@ static bool may_end(const struct applying *applying, const struct source_state *
     case LIVE_CAUGHT_UP:
         return has_all;
     case LIVE_POSITION:
-        return !live->link.is_broken && !applying->is_row_old &&
-               live->row.point.position >= live->goal.position;
+        return !live->link.is_broken && !applying->is_row_old && live_has_goal(live, state);
     default:
         return false;
     }
@@ -350,6 +355,17 @@ static bool may_end(const struct applying *applying, const struct source_state *
 static bool is_too_late(const struct live *live)
 {
     return live->goal.end == LIVE_POSITION && apply_now_ms() > live->goal.until_ms;
+}
+
+static void fail_too_late(struct live *live, const struct source_state *state)
+{
+    if (strcmp(state->id, live->goal.point.id) != 0)
+        (void)live_fail(live, EXIT_SOURCE, state->address,
+                        "what is followed has another history than the server that was fenced: "
+                        "there was a failover. Run the same command again");
+    else
+        (void)live_fail(live, EXIT_TARGET, live->options->to.address,
+                        "it did not have everything within --pause-max");
 }
 
 static void apply_once(struct applying *applying)
@@ -362,8 +378,7 @@ static void apply_once(struct applying *applying)
     if (state.exit != EXIT_DONE) {
         (void)live_fail(live, state.exit, state.error, "");
     } else if (is_too_late(live)) {
-        (void)live_fail(live, EXIT_TARGET, live->options->to.address,
-                        "it did not have everything within --pause-max");
+        fail_too_late(live, &state);
     } else if (live->link.is_broken) {
         recover_link(applying);
     } else if (!collect(applying, &state) && !applying->is_row_old) {

@@ -1,12 +1,15 @@
 /*
  * live_cutover.c - ends a live copy: from one moment on the source takes no writes, and the target has all of them.
  *
- *   follow until nothing is missing ─► fence ─► INFO: master_repl_offset ─► follow up to there, twice ─► the row is deleted ─► done
- *                                        │            (a write is before it, or was refused)          │
- *                                        └──────── anything fails, or takes too long: fence lifted ◄──┘
+ *   follow until nothing is missing ─► fence ─► INFO: history, offset ─► follow up to there, twice ─► roles ─► the row is deleted ─► done
+ *                                        │           (a write is before it, or was refused)             │
+ *                                        └────────── anything fails, or takes too long: fence lifted ◄──┘
  *
  * The fence (live_fence.h) is at the source. With Sentinel it is at each server that may become master, before the position is read. A
  * source that is a replica cannot be fenced: its master would go on.
+ *
+ * A failover may happen at any moment. Before the fences are up, it shows in the roles: a replica that has taken writes says that it is a
+ * master. What is followed must have the history of the server that was fenced: an old master that goes on has higher offsets, too.
  */
 #include "backend/copy/value_reader.h"
 #include "backend/live/live_fence.h"
@@ -63,17 +66,36 @@ static bool fence_all(struct cut_over *cut)
     return true;
 }
 
+/* Is there still one master, the server that was? Another one may have taken writes before it was fenced. */
+static bool roles_are_kept(struct cut_over *cut)
+{
+    for (size_t i = 0; i < cut->count; i++) {
+        bool is_master = false;
+        if (!client_is_master(&cut->all[i], &is_master))
+            return client_failed(cut->live, &cut->all[i]);
+        if (is_master != (i == 0))
+            return live_fail(cut->live, EXIT_SOURCE, cut->all[i].client.target.to.address,
+                             i ? "it was a replica, and is a master now: there was a failover. Run "
+                                 "the same command again"
+                               : "it was the master, and is a replica now: there was a failover. "
+                                 "Run the same command again");
+    }
+    return true;
+}
+
 /* Follows up to what the source has, twice: after the first time only PUBLISH, PING and what expires may be new, and the server is still the
  * master. */
 static bool follow_to_end(struct cut_over *cut)
 {
     struct live *live = cut->live;
+    struct source_state state;
     live->goal.end = LIVE_POSITION;
     live->goal.until_ms = cut->all->client.goal.until_ms;
     for (unsigned i = 0; i < 2; i++) {
-        if (!client_position(cut->all, &live->goal.position))
+        if (!client_point(cut->all, &live->goal.point))
             return client_failed(live, cut->all);
-        if (i > 0 && live->row.point.position >= live->goal.position)
+        live_source_state(live->source, &state);
+        if (i > 0 && live_has_goal(live, &state))
             break;
         live_apply(live);
         if (live->exit != EXIT_DONE || live->is_stopped)
@@ -86,7 +108,8 @@ static bool follow_to_end(struct cut_over *cut)
 static bool finish_cut_over(struct cut_over *cut)
 {
     struct live *live = cut->live;
-    if (!fence_all(cut) || !follow_to_end(cut) || !has_no_refusals(live))
+    if (!fence_all(cut) || !roles_are_kept(cut) || !follow_to_end(cut) || !roles_are_kept(cut) ||
+        !has_no_refusals(live))
         return false;
     return delete_live_row(live) ||
            live_fail(live, EXIT_TARGET, "the row of the live copy could not be deleted",
@@ -145,7 +168,6 @@ static bool prepare_cut_over(struct cut_over *cut)
     return is_master(cut);
 }
 
-/* From here on a server may be fenced. */
 static bool read_all_rules(struct cut_over *cut)
 {
     for (size_t i = 0; i < cut->count; i++)
@@ -170,6 +192,21 @@ static void lift_all_fences(struct cut_over *cut)
         client_lift_fence(&cut->all[i], cut->live);
 }
 
+/* No server has been fenced, but by a run that was killed. */
+static void forget_cut_over(struct cut_over *cut)
+{
+    char path[SPOOL_PATH_MAX];
+    for (size_t i = 0; i < cut->count; i++)
+        client_forget_rules(&cut->all[i], cut->live);
+    if (spool_is_fenced(&cut->live->spool, path))
+        report_say(
+            &cut->live->report,
+            "scree-copy: A CUT-OVER THAT WAS KILLED HAS LEFT THE SOURCE FENCED; to lift this "
+            "at each server that has such a file: redis-cli < %s",
+            path);
+}
+
+/* From here on a server may be fenced. */
 static void cut_over_prepared(struct cut_over *cut)
 {
     uint64_t start_ms = clock_mono_us() / 1000;
@@ -187,6 +224,8 @@ void live_cut_over(struct live *live)
     struct cut_over cut = {.live = live};
     if (prepare_cut_over(&cut) && read_all_rules(&cut))
         cut_over_prepared(&cut);
+    else
+        forget_cut_over(&cut);
     for (size_t i = 0; i < cut.count; i++)
         client_fini(&cut.all[i]);
     free(cut.all);

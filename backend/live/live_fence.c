@@ -24,6 +24,7 @@ void client_init(struct source_client *source, const struct live *live, const ch
     source->client.options = &source->client.target;
     source->client.target = *live->options;
     source->client.target.to = live->options->from;
+    source->client.target.to.needs_no_select = true;
     source->client.target.lanes = 1;
     (void)snprintf(source->client.target.to.address, COPY_ADDRESS_MAX, "%s", address);
     (void)snprintf(source->name, sizeof source->name, "%s", name);
@@ -159,6 +160,7 @@ bool client_read_rules(struct source_client *source, struct spool *spool)
     char *kept = spool_rules(spool, source->name);
     char *now = lines_of_rules(source->client.link.reply);
     source->rules = merge_rules(now, kept ? kept : "");
+    source->was_fenced = kept != NULL;
     free(now);
     free(kept);
     if (spool_keep_rules(spool, source->name, source->rules))
@@ -203,6 +205,14 @@ void client_lift_fence(struct source_client *source, struct live *live)
                *source->name ? " " : "", source->name);
 }
 
+void client_forget_rules(struct source_client *source, struct live *live)
+{
+    if (source->was_fenced)
+        client_lift_fence(source, live);
+    else if (source->rules)
+        spool_drop_rules(&live->spool, source->name);
+}
+
 /* ---- replication ---- */
 
 static bool read_replication(struct source_client *source, struct bytes *text)
@@ -236,17 +246,31 @@ static bool client_says(struct source_client *source, const char *reason)
     return false;
 }
 
-bool client_position(struct source_client *source, uint64_t *position)
+/* The value of a line of INFO, "name:value". False: there is none. */
+static bool info_line_value(struct bytes text, const char *name, struct bytes *value)
 {
-    static const char name[] = "master_repl_offset:";
+    const char *found = memmem(text.data, text.len, name, strlen(name));
+    const char *start = found ? found + strlen(name) : NULL;
+    const char *end = start ? memchr(start, '\r', text.len - (size_t)(start - text.data)) : NULL;
+    if (end)
+        *value = (struct bytes){start, (size_t)(end - start)};
+    return end != NULL;
+}
+
+bool client_point(struct source_client *source, struct source_point *point)
+{
     struct bytes text;
+    struct bytes id;
+    struct bytes position;
     if (!read_replication(source, &text))
         return false;
     if (says_slave(text))
         return client_says(source, "it was the master, and is a replica now");
-    const char *found = memmem(text.data, text.len, name, strlen(name));
-    const char *digits = found ? found + strlen(name) : NULL;
-    const char *end = digits ? memchr(digits, '\r', text.len - (size_t)(digits - text.data)) : NULL;
-    return (end && number_parse_uint64((struct bytes){digits, (size_t)(end - digits)}, position)) ||
-           client_says(source, "INFO replication has no master_repl_offset");
+    if (!info_line_value(text, "master_replid:", &id) || id.len != REPLICATION_ID_BYTES ||
+        !info_line_value(text, "master_repl_offset:", &position) ||
+        !number_parse_uint64(position, &point->position))
+        return client_says(source, "INFO replication has no master_replid or master_repl_offset");
+    memcpy(point->id, id.data, id.len);
+    point->id[id.len] = '\0';
+    return true;
 }

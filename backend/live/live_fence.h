@@ -17,6 +17,7 @@ struct source_client {
     struct live client;          /* only its link is used */
     char name[COPY_ADDRESS_MAX]; /* of its files in the spool */
     char *rules;                 /* a line for each user: ACL SETUSER name reset …; owned */
+    bool was_fenced;             /* by a cut-over that was killed */
 };
 
 /* `name` is empty if the source has one server only. */
@@ -30,7 +31,9 @@ bool client_is_master(struct source_client *source, bool *is_master);
 /* Reads the rules of all users, and keeps them in the spool. */
 bool client_read_rules(struct source_client *source, struct spool *spool);
 bool client_fence(struct source_client *source);
-/* Writes the position of the server, which is a master. */
-bool client_position(struct source_client *source, uint64_t *position);
+/* Writes the history and the position of the server, which is a master. */
+bool client_point(struct source_client *source, struct source_point *point);
 /* Gives the rules back, and says so. */
 void client_lift_fence(struct source_client *source, struct live *live);
+/* Before a fence: the rules in the spool must not be taken for those in force later. A fence of before is lifted. */
+void client_forget_rules(struct source_client *source, struct live *live);

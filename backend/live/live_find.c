@@ -28,7 +28,7 @@ static bool not_found(const struct finding *finding, const char *address, const 
 static bool ask_server(struct finding *finding, const char *address, bool is_sentinel)
 {
     const struct copy_target *from = &finding->options->from;
-    struct copy_target server = {.is_secure = from->is_secure, .is_sentinel = is_sentinel};
+    struct copy_target server = {.is_secure = from->is_secure, .needs_no_select = true};
     server.password = is_sentinel ? from->seeds.password : from->password;
     (void)snprintf(server.user, sizeof server.user, "%s",
                    is_sentinel ? from->seeds.user : from->user);

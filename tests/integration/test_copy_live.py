@@ -613,6 +613,33 @@ def _(run):
         check_same(Source(oracle), cluster)
 
 
+def info_of(history, offset):
+    """A reply to INFO replication of a master."""
+    text = b'role:master\r\nmaster_replid:%s\r\nmaster_repl_offset:%d\r\n' % (history, offset)
+    return b'$%d\r\n%s\r\n' % (len(text), text)
+
+
+@suite.case('cutover of a server whose history is not the one that is followed, from the start or since the first reading, fails and gives the rules back')
+def _(run):
+    def info(words):
+        """The third and the fourth are the readings of the end; what is followed has the history b…."""
+        readings.append(words)
+        return info_of(b'b' * 40 if len(readings) < other_from else b'c' * 40, 1)
+    with Cluster(**SHAPE) as cluster, tempfile.TemporaryDirectory() as spool, PlayedSource(HEADERS['by length'], encode(('SET', 'k', 'v')), 1000) as source:
+        source.replies = {b'ACL': lambda words: encode([b'user default on nopass ~* &* +@all']) if words[1] == b'LIST' else b'+OK\r\n', b'INFO': info}
+        readings, other_from = [], 1
+        with Tool(source, cluster, spool) as tool, cluster.connect() as target:
+            wait_for(lambda: target.call('GET', 'k')[1] == b'v' or tool.child.poll() is not None, 'the copy')
+            for other_from in (1, 4):
+                readings.clear()
+                source.commands.clear()
+                done = cut_over(source, cluster, spool + '/other', '--pause-max', '5s')
+                check_equal((done.returncode, 'has another history' in done.stderr, 'takes writes again' in done.stderr), (3, True, True), done.stderr)
+                check_equal([words[:5] for words in source.commands if words[:2] == [b'ACL', b'SETUSER']],
+                            [[b'ACL', b'SETUSER', b'default', b'-@write'], [b'ACL', b'SETUSER', b'default', b'reset', b'on']])
+                check_equal(target.call('EXISTS', ROW)[1], b'1', 'the row')
+
+
 @suite.case('cutover that fails gives the rules back: when the target is not there in time, after a signal, and in the run after one that was killed')
 def _(run):
     rules = [b'user default on nopass ~* &* +@all', b'user app on #5e88 ~app:* (~x +get) +@all']
@@ -620,7 +647,7 @@ def _(run):
     lifts = [[b'ACL', b'SETUSER', rule.split()[1], b'reset', *rule.split()[2:]] for rule in rules]
     with Cluster(**SHAPE) as cluster, tempfile.TemporaryDirectory() as spool, PlayedSource(HEADERS['by length'], encode(('SET', 'k', 'v')), 1000) as source:
         source.replies = {b'ACL': lambda words: encode(rules) if words[1] == b'LIST' else b'+OK\r\n',
-                          b'INFO': lambda words: b'$30\r\nmaster_repl_offset:900000000\r\n\r\n'}  # more than it will ever send
+                          b'INFO': lambda words: info_of(b'b' * 40, 900000000)}  # more than it will ever send
         with Tool(source, cluster, spool) as tool, cluster.connect() as target:
             wait_for(lambda: target.call('GET', 'k')[1] == b'v' or tool.child.poll() is not None, 'the copy')
 
@@ -631,7 +658,7 @@ def _(run):
         for number in (signal.SIGTERM, signal.SIGKILL):
             source.commands.clear()
             with Tool(source, cluster, spool, '--pause-max', '100s', command='cutover') as tool:
-                wait_for(lambda: source.commands.count([b'INFO', b'replication']) == 2 or tool.child.poll() is not None, 'the fence')
+                wait_for(lambda: source.commands.count([b'INFO', b'replication']) == 3 or tool.child.poll() is not None, 'the fence')
                 tool.child.send_signal(number)
                 check_equal((tool.ends(), asked()), (5, fences + lifts) if number == signal.SIGTERM else (-9, fences), tool.said())
         rules = [*(rule + b' -@write' for rule in rules), b'user new on nopass ~* +@all']  # as the run that was killed has left them
