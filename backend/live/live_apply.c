@@ -389,6 +389,17 @@ static void apply_once(struct applying *applying)
     }
 }
 
+/* Writes the row once more if it does not count what failed in the last batch: a cut-over asks it. */
+static void end_row(struct applying *applying)
+{
+    struct live *live = applying->live;
+    struct source_state state;
+    live_source_state(live->source, &state);
+    bool is_due = applying->is_row_old && !live->link.is_broken && live->exit == EXIT_DONE;
+    if (is_due && batch_collect(&live->batch, BYTES(""), live->row.db, 1))
+        (void)apply_batch(applying, &state);
+}
+
 void live_apply(struct live *live)
 {
     struct applying applying = {.live = live,
@@ -401,4 +412,5 @@ void live_apply(struct live *live)
         apply_once(&applying);
         live_source_state(live->source, &state);
     } while (live->exit == EXIT_DONE && !live->is_stopped && !may_end(&applying, &state));
+    end_row(&applying);
 }
