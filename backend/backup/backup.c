@@ -462,6 +462,9 @@ const char *backup_release(struct backup *backup, struct bytes id)
         return not_that_one;
     bool was_held = backup->is_held;
     resume_partition(backup);
+    if (partition_lease_is_over(backup->partition))
+        return "ERR this copy does not know whether it still leads: another one may have served "
+               "writes during the hold";
     if (!was_held || backup->state < BACKUP_COPYING)
         return "ERR the hold expired before its release: start the backup again";
     backup->leader.lost_at_ms = now_ms(backup) + PATIENCE_MS;

@@ -14,6 +14,7 @@ import threading
 import time
 
 from support.cluster import Cluster, binary, even_slots, metric, scan_all, slot_of, with_option, write_ini
+from support.copies import Voters
 from support.damage import damage_anything
 from support.harness import PATIENCE, Failure, Suite, check, check_equal, patience, sized, wait_for
 from support.moves import Direct, dumps, wait_settled
@@ -824,6 +825,23 @@ def _(run):
         check_equal(client.get('RENAME', a, b), b'OK', 'after the lease')
         wait_for(lambda: all(status(shard)['state'] == 'ready' for shard in shards), 'the leases to end')
         check_equal(shards[0].call('SCREE', 'BACKUP', 'CUT', 'y', '1000')[0], '-', 'CUT after the lease')
+
+
+@suite.case('a leader that stood still during the hold while another copy served refuses RELEASE')
+def _(run):
+    with tempfile.TemporaryDirectory() as folder, Voters(backend_options={'backend': {'backup-dir': folder}}) as voters:
+        leader = voters.wait_leader()
+        with voters.copy(leader) as shard:
+            check_equal(shard.get('SCREE', 'BACKUP', 'PREPARE', 'NAME', 'x', 'ID', 'x'), b'OK')
+            wait_for(lambda: status(shard)['state'] == 'ready', 'PREPARE')
+            for step in ('QUIESCE', 'CUT'):
+                check_equal(shard.get('SCREE', 'BACKUP', step, 'x', '60000'), b'OK')
+            wait_for(lambda: status(shard)['state'] == 'copied', 'CUT')
+            voters.backends[leader].pause()
+            voters.wait_leader(leader)
+            shard.send('SCREE', 'BACKUP', 'RELEASE', 'x')
+            voters.backends[leader].resume()
+            check_equal(shard.read()[0], '-')
 
 
 @suite.case('a backup fails with the reason when a transaction over shards does not end; nothing stays held')
