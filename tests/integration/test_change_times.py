@@ -10,7 +10,7 @@ import threading
 import time
 
 from support.cluster import Cluster
-from support.copies import Voters
+from support.copies import UNHURRIED, Voters
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.moves import random_slots, wait_settled
 from support.resp import ReplyError, value
@@ -287,7 +287,7 @@ def _(run):
 
 @suite.case('with copies that vote, the next leader gives the same token')
 def _(run):
-    with Voters(proxies=1, backend_options=ON) as copies, copies.connect() as client:
+    with Voters(proxies=1, backend_options={**ON, **UNHURRIED}) as copies, copies.connect() as client:
         set_keys(client, b'a')
         with copies.copy(copies.wait_leader()) as leader:
             moment = moment_of([leader])
@@ -306,7 +306,7 @@ def _(run):
 
 @suite.case('copies that vote and write nothing may start again and again: times before and after have their tokens')
 def _(run):
-    with Voters(proxies=1, backend_options=SMALL) as copies, copies.connect() as client:
+    with Voters(proxies=1, backend_options={**SMALL, **UNHURRIED}) as copies, copies.connect() as client:
         def moment():
             with copies.copy(copies.wait_leader()) as leader:
                 return moment_of([leader])

@@ -336,6 +336,7 @@ def paused_out(origin, file, is_there):
         tool = begin_out(origin, file)
         wait_for(lambda: tool.poll() is not None or is_there(), 'the tool to work', pause=0.001)
         tool.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, tool.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # its threads stop some time after the signal
         if tool.poll() is None and not os.path.exists(file):
             return tool
         tool.send_signal(signal.SIGCONT)  # it was faster

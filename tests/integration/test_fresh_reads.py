@@ -127,7 +127,7 @@ def _(run):
             leader = voters.wait_leader()
             others = [index for index in range(3) if index != leader]
             with voters.copy(leader) as writer, voters.reader(others[0]) as first, voters.reader(others[1]) as second:
-                for i in range(100):
+                for i in range(20):
                     check_equal(writer.get('SET', 'k', i), b'OK')
                     for reader in (first, second):
                         got = reader.get('GET', 'k')
@@ -138,7 +138,7 @@ def _(run):
                 for words in (('EVAL_RO', 'return 1', '1', 'k'), ('DBSIZE',), ('SCAN', '0')):
                     check(isinstance(first.get(*words), ReplyError), '%s is not read at a copy' % words[0])
             return True
-        wait_for(sees_all, 'a hundred reads in a row at each copy', pause=0.1)
+        wait_for(sees_all, 'twenty reads in a row at each copy', pause=0.1)
 
 
 @suite.case('copies and leaders are killed while clients read at all copies: no read is older than an acknowledged write')
