@@ -365,21 +365,34 @@ START_TEST(a_changed_byte_is_never_taken_for_a_batch)
 }
 END_TEST
 
-/* Packs a frame of random bytes, of which so many in a hundred are zeros. Its packed length in percent. */
-static size_t packed_percent(struct archive_packer *packer, unsigned zeros)
+enum { RAW_BYTES = 40000 };
+
+static uint8_t random_byte(void)
 {
-    static char raw[40000], packed[sizeof raw], again[sizeof raw];
     static uint32_t random = 1;
-    for (size_t i = 0; i < sizeof raw; i++) {
-        random = random * 1664525 + 1013904223;
-        raw[i] = i % 100 < zeros ? 0 : (char)(random >> 24);
-    }
-    size_t len = archive_pack(packer, (struct bytes){raw, sizeof raw}, packed, sizeof packed);
+    random = random * 1664525 + 1013904223;
+    return (uint8_t)(random >> 24);
+}
+
+/* Packs a frame, and compares it with what is unpacked again. Its packed length in percent. */
+static size_t pack_again(struct archive_packer *packer, const char raw[RAW_BYTES])
+{
+    static char packed[RAW_BYTES], again[RAW_BYTES];
+    size_t len = archive_pack(packer, (struct bytes){raw, RAW_BYTES}, packed, sizeof packed);
     if (!len)
         return 100;
     ck_assert(archive_unpack((struct bytes){packed, len}, again, sizeof again));
-    ck_assert_mem_eq(raw, again, sizeof raw);
-    return len * 100 / sizeof raw;
+    ck_assert_mem_eq(raw, again, RAW_BYTES);
+    return len * 100 / RAW_BYTES;
+}
+
+/* … a frame of random bytes, of which so many in a hundred are zeros. */
+static size_t packed_percent(struct archive_packer *packer, unsigned zeros)
+{
+    static char raw[RAW_BYTES];
+    for (size_t i = 0; i < sizeof raw; i++)
+        raw[i] = i % 100 < zeros ? 0 : (char)random_byte();
+    return pack_again(packer, raw);
 }
 
 START_TEST(frames_are_packed_again_after_random_ones)
@@ -394,6 +407,19 @@ START_TEST(frames_are_packed_again_after_random_ones)
         as_it_is++;
     ck_assert_uint_eq(as_it_is, 15); /* … and that is looked at again */
     ck_assert_uint_eq(packed_percent(packer, 80), tight);
+    archive_packer_free(packer);
+}
+END_TEST
+
+START_TEST(random_digits_take_half_in_every_frame)
+{
+    static char raw[RAW_BYTES];
+    struct archive_packer *packer = archive_packer_new();
+    for (unsigned frame = 0; frame < 40; frame++) {
+        for (size_t i = 0; i < sizeof raw; i++)
+            raw[i] = "0123456789abcdef"[random_byte() & 15];
+        ck_assert_uint_le(pack_again(packer, raw), 60);
+    }
     archive_packer_free(packer);
 }
 END_TEST
@@ -463,6 +489,7 @@ int main(void)
     suite_add_tcase(suite, files);
     TCase *bytes = tcase_create("bytes");
     tcase_add_test(bytes, frames_are_packed_again_after_random_ones);
+    tcase_add_test(bytes, random_digits_take_half_in_every_frame);
     tcase_add_test(bytes, a_file_has_these_bytes);
     tcase_add_test(bytes, a_passed_time_is_before_all_later_batches);
     suite_add_tcase(suite, bytes);
