@@ -42,6 +42,7 @@ void live_progress(struct live *live, const char *verb, uint64_t end)
     atomic_store(&live->shown.lag, end - live->row.point.position);
     atomic_store(&live->shown.commands, live->commands);
     atomic_store(&live->shown.refused, live->report.refused);
+    atomic_store(&live->shown.position, live->row.point.position);
     if (live->options->is_quiet || waited_ms < (is_terminal ? SHOW_MS : SHOW_QUIET_MS))
         return;
     (void)fprintf(stderr,
@@ -123,10 +124,19 @@ static bool receive_full_copy(struct live *live)
     return !live->is_stopped;
 }
 
+/* Has a signal come while the loop did not run? */
+static bool was_signalled(struct live *live)
+{
+    loop_poll(live->link.loop);
+    return live->is_stopped;
+}
+
 /* Runs the copy of a file, or its check. */
 static bool copy_full(struct live *live, enum copy_command command)
 {
     struct copy_options options = *live->options;
+    if (was_signalled(live))
+        return false;
     options.file = live->spool.path;
     options.command = command;
     options.existing = EXISTING_REPLACE;
@@ -136,7 +146,7 @@ static bool copy_full(struct live *live, enum copy_command command)
     else if (code != EXIT_DONE && code != EXIT_REFUSED)
         live->exit = code;
     live->report.refused += command == COPY_RUN && code == EXIT_REFUSED;
-    return live->exit == EXIT_DONE && !live->is_stopped;
+    return live->exit == EXIT_DONE && !was_signalled(live);
 }
 
 /* The database that the stream begins with, if the source is a replica itself; otherwise it begins with SELECT. */
@@ -303,7 +313,10 @@ bool live_load(struct live *live)
 void live_follow(struct live *live)
 {
     bool cuts_over = live->options->command == COPY_CUTOVER;
-    live->goal.end = cuts_over ? LIVE_CAUGHT_UP : live->options->follows ? LIVE_NEVER : LIVE_SILENT;
+    live->goal.end = cuts_over                              ? LIVE_CAUGHT_UP
+                     : live->options->follows               ? LIVE_NEVER
+                     : live->options->from.seeds.is_cluster ? LIVE_TOGETHER
+                                                            : LIVE_SILENT;
     live->link.is_broken = true; /* so it connects */
     live_apply(live);
 }

@@ -46,7 +46,8 @@ struct live_row {
 /* When the stream has been applied far enough. */
 enum live_end {
     LIVE_NEVER,
-    LIVE_SILENT,    /* nothing is missing, and the source has been silent for a second */
+    LIVE_SILENT,   /* nothing is missing, and the source has been silent for a second */
+    LIVE_TOGETHER, /* another thread says so, by is_released: it looks at all sources of a cluster */
     LIVE_CAUGHT_UP, /* nothing is missing at this moment */
     LIVE_POSITION,  /* up to goal.point; until goal.until_ms, else it has failed */
 };
@@ -94,13 +95,16 @@ struct live {
     uint64_t left_out;
     uint64_t shown_ms;
     uint64_t shown_commands;
-    bool is_stopped;       /* by a signal, or: */
-    _Atomic bool is_ended; /* by another thread: another source of the cluster has failed */
+    bool is_stopped;          /* by a signal, or: */
+    _Atomic bool is_ended;    /* by another thread: another source of the cluster has failed */
+    _Atomic bool is_released; /* by another thread: nothing is missing of any source */
     struct live_shown {
         _Atomic uint64_t lag;
         _Atomic uint64_t commands;
         _Atomic uint64_t refused;
-    } shown; /* progress, for another thread */
+        _Atomic uint64_t position;    /* the target has everything up to there */
+        _Atomic bool has_been_silent; /* for a second, and nothing was missing then */
+    } shown;                          /* progress, for another thread */
     enum copy_exit exit;
 };
 

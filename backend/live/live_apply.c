@@ -29,6 +29,7 @@ enum {
     RATE_PAUSE_MS =
         1000, /* limits are per second: after that, a second's amount is allowed at once */
     GIVE_UP_MS = 60 * 1000,
+    AWAY_MS = 60 * 1000,
     DROP_BYTES = 16 * 1024 * 1024
 };
 
@@ -38,10 +39,11 @@ struct applying {
     size_t limit;      /* commands of a batch */
     size_t next_limit; /* after an error that may be a command's or the target's; 0: none */
     uint64_t pause_ms;
-    uint64_t good_ms; /* when a batch was written last, or there was none */
-    uint64_t news_ms; /* when the source has sent something last */
-    uint64_t dropped; /* the spool was shortened up to here */
-    bool is_row_old;  /* the target's row does not count what failed in the last batch */
+    uint64_t good_ms;  /* when a batch was written last, or there was none */
+    uint64_t news_ms;  /* when the source has sent something last */
+    uint64_t there_ms; /* when there was a stream last */
+    uint64_t dropped;  /* the spool was shortened up to here */
+    bool is_row_old;   /* the target's row does not count what failed in the last batch */
 };
 
 static uint64_t apply_now_ms(void)
@@ -335,16 +337,33 @@ bool live_has_goal(const struct live *live, const struct source_state *state)
            strcmp(state->id, live->goal.point.id) == 0;
 }
 
-static bool may_end(const struct applying *applying, const struct source_state *state)
+static bool has_all_that_came(const struct applying *applying, const struct source_state *state)
 {
     const struct live *live = applying->live;
-    bool has_all = state->is_streaming && live->row.point.position == state->end &&
-                   !live->link.is_broken && !applying->is_row_old;
+    return state->streaming_ms && live->row.point.position == state->end && !live->link.is_broken &&
+           !applying->is_row_old;
+}
+
+/* Has the source sent nothing for a second? A source that is away, or has just come, is not silent: it may have more. */
+static bool is_source_silent(const struct applying *applying, const struct source_state *state)
+{
+    uint64_t since_ms =
+        state->streaming_ms > applying->news_ms ? state->streaming_ms : applying->news_ms;
+    return has_all_that_came(applying, state) && apply_now_ms() - since_ms > SILENT_MS;
+}
+
+static bool may_end(const struct applying *applying, const struct source_state *state)
+{
+    struct live *live = applying->live;
     switch (live->goal.end) {
     case LIVE_SILENT:
-        return has_all && apply_now_ms() - applying->news_ms > SILENT_MS;
+        return is_source_silent(applying, state);
+    case LIVE_TOGETHER:
+        if (is_source_silent(applying, state))
+            atomic_store(&live->shown.has_been_silent, true);
+        return atomic_load(&live->is_released) && !live->link.is_broken && !applying->is_row_old;
     case LIVE_CAUGHT_UP:
-        return has_all;
+        return has_all_that_came(applying, state);
     case LIVE_POSITION:
         return !live->link.is_broken && !applying->is_row_old && live_has_goal(live, state);
     default:
@@ -368,6 +387,15 @@ static void fail_too_late(struct live *live, const struct source_state *state)
                         "it did not have everything within --pause-max");
 }
 
+/* A copy that is to end does not wait for ever for a source that is away. */
+static bool is_away_too_long(struct applying *applying, const struct source_state *state)
+{
+    enum live_end end = applying->live->goal.end;
+    if (state->streaming_ms || end == LIVE_NEVER || end == LIVE_POSITION)
+        applying->there_ms = apply_now_ms();
+    return apply_now_ms() - applying->there_ms > AWAY_MS;
+}
+
 static void apply_once(struct applying *applying)
 {
     struct live *live = applying->live;
@@ -377,6 +405,9 @@ static void apply_once(struct applying *applying)
     live_progress(live, "follow", state.end);
     if (state.exit != EXIT_DONE) {
         (void)live_fail(live, state.exit, state.error, "");
+    } else if (is_away_too_long(applying, &state)) {
+        (void)live_fail(live, EXIT_SOURCE, state.address,
+                        "it has not been there for a minute: run the same command again");
     } else if (is_too_late(live)) {
         fail_too_late(live, &state);
     } else if (live->link.is_broken) {
@@ -406,7 +437,8 @@ void live_apply(struct live *live)
                                 .limit = BATCH_COMMANDS_MAX,
                                 .pause_ms = PAUSE_MS,
                                 .good_ms = apply_now_ms(),
-                                .news_ms = apply_now_ms()};
+                                .news_ms = apply_now_ms(),
+                                .there_ms = apply_now_ms()};
     struct source_state state;
     do {
         apply_once(&applying);

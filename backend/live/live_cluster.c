@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 enum {
-    WATCH_MS = 100,    /* between two questions to masters */
-    WATCH_TRIES = 100, /* at the end */
+    WATCH_MS = 100,        /* between two questions to masters */
+    ANSWER_MS = 60 * 1000, /* so long a failover may take, at the start and at the end */
     CLUSTER_SHOW_MS = 1000,
     CLUSTER_SHOW_QUIET_MS = 10 * 1000,
     STREAM_SESSION_MAX = 80
@@ -41,6 +41,7 @@ struct cluster_copy {
     size_t count;
     size_t watched; /* this one is asked next */
     bool is_stopped;
+    bool is_released; /* the sources end: nothing is missing */
     uint64_t shown_ms;
     uint64_t shown_commands;
     enum copy_exit exit;
@@ -155,12 +156,17 @@ static bool find_masters(struct cluster_copy *cluster)
 
 /* ---- watching ---- */
 
-enum watched { WATCHED_SAME, WATCHED_MOVED, WATCHED_UNKNOWN };
+enum watched {
+    WATCHED_SAME,
+    WATCHED_MOVING, /* a slot is open: its keys may be on their way */
+    WATCHED_MOVED,
+    WATCHED_UNKNOWN
+};
 
 /* Asks a node: does it, as the master, have exactly these slots? If it is not their master, which it may be behind about, `address` becomes
  * that of the master that it names. */
 static enum watched watch_node(struct cluster_copy *cluster, const struct cluster_stream *stream,
-                               char address[COPY_ADDRESS_MAX], bool *is_moving)
+                               char address[COPY_ADDRESS_MAX])
 {
     char error[WIRE_ERROR_MAX];
     struct cluster_nodes nodes;
@@ -174,27 +180,35 @@ static enum watched watch_node(struct cluster_copy *cluster, const struct cluste
     for (size_t i = 0; is_there && i < nodes.count; i++) {
         if (!nodes.all[i].is_myself || !nodes.all[i].is_master)
             continue;
-        *is_moving = nodes.all[i].is_moving;
-        found = owner == &nodes.all[i] ? WATCHED_SAME : owner ? WATCHED_UNKNOWN : WATCHED_MOVED;
+        if (owner != &nodes.all[i])
+            found = owner ? WATCHED_UNKNOWN : WATCHED_MOVED;
+        else
+            found = nodes.all[i].is_moving ? WATCHED_MOVING : WATCHED_SAME;
     }
     cluster_nodes_free(&nodes);
     return found;
 }
 
+/* Where its stream comes from, or will. */
+static void stream_address(const struct cluster_stream *stream, struct source_state *state,
+                           char address[COPY_ADDRESS_MAX])
+{
+    *state = (struct source_state){.end = 0};
+    (void)snprintf(address, COPY_ADDRESS_MAX, "%s", stream->options.from.address);
+    if (!stream->live || !stream->live->source)
+        return;
+    live_source_state(stream->live->source, state);
+    (void)snprintf(address, COPY_ADDRESS_MAX, "%s", state->address);
+}
+
 /* Does the master of these slots still have exactly them, and are some on their way? */
-static enum watched watch_stream(struct cluster_copy *cluster, struct cluster_stream *stream,
-                                 bool *is_moving)
+static enum watched watch_stream(struct cluster_copy *cluster, struct cluster_stream *stream)
 {
     char address[COPY_ADDRESS_MAX];
     struct source_state state;
-    (void)snprintf(address, sizeof address, "%s", stream->options.from.address);
-    if (stream->live && stream->live->source) {
-        live_source_state(stream->live->source, &state);
-        (void)snprintf(address, sizeof address, "%s", state.address);
-    }
-    enum watched found = watch_node(cluster, stream, address, is_moving);
-    return found == WATCHED_UNKNOWN && *address ? watch_node(cluster, stream, address, is_moving)
-                                                : found;
+    stream_address(stream, &state, address);
+    enum watched found = watch_node(cluster, stream, address);
+    return found == WATCHED_UNKNOWN && *address ? watch_node(cluster, stream, address) : found;
 }
 
 static bool slots_moved(struct cluster_copy *cluster, const struct cluster_stream *stream)
@@ -210,29 +224,61 @@ static void rest_cluster(struct cluster_copy *cluster)
     timer_stop(cluster->timer);
 }
 
+/* Has a source ended that should not, so that the others must? */
+static bool has_failed_stream(const struct cluster_copy *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++)
+        if (atomic_load(&cluster->all[i].has_ended) &&
+            (cluster->all[i].live->exit != EXIT_DONE || cluster->all[i].live->is_stopped))
+            return true;
+    return false;
+}
+
+static bool streams_go_on(const struct cluster_copy *cluster)
+{
+    return !cluster->is_stopped && cluster->exit == EXIT_DONE && !has_failed_stream(cluster);
+}
+
+/* Asks a master until it is known how it stands. */
+static enum watched watch_until_known(struct cluster_copy *cluster, struct cluster_stream *stream,
+                                      enum watched (*watch)(struct cluster_copy *,
+                                                            struct cluster_stream *))
+{
+    uint64_t until_ms = clock_mono_us() / 1000 + ANSWER_MS;
+    enum watched found = watch(cluster, stream);
+    while (found == WATCHED_UNKNOWN && streams_go_on(cluster) &&
+           clock_mono_us() / 1000 < until_ms) {
+        rest_cluster(cluster);
+        found = watch(cluster, stream);
+    }
+    return found;
+}
+
+/* Slots that are not as they were end the copy, or keep it from beginning. */
+static bool check_watched(struct cluster_copy *cluster, const struct cluster_stream *stream,
+                          enum watched found, bool is_first)
+{
+    const char *address = stream->options.from.address;
+    if (!streams_go_on(cluster))
+        return false;
+    if (found == WATCHED_SAME)
+        return true;
+    if (found == WATCHED_UNKNOWN)
+        return cluster_fail(cluster, EXIT_SOURCE, address,
+                            "the master of its slots does not answer");
+    return is_first ? cluster_fail(cluster, EXIT_SOURCE, address,
+                                   "slots are being moved: begin when that has ended")
+                    : slots_moved(cluster, stream);
+}
+
 /* Asks each master itself. */
 static bool check_cluster_slots(struct cluster_copy *cluster, bool is_first)
 {
     for (size_t i = 0; i < cluster->count; i++) {
         struct cluster_stream *stream = &cluster->all[i];
-        bool is_moving = false;
-        enum watched found = WATCHED_UNKNOWN;
-        for (unsigned tries = WATCH_TRIES; tries > 0 && !cluster->is_stopped; tries--) {
-            found = watch_stream(cluster, stream, &is_moving);
-            if (found != WATCHED_UNKNOWN)
-                break;
-            rest_cluster(cluster);
-        }
-        if (cluster->is_stopped)
+        enum watched found = watch_until_known(cluster, stream, watch_stream);
+        if (!check_watched(cluster, stream, found, is_first))
             return false;
-        if (found == WATCHED_UNKNOWN)
-            return cluster_fail(cluster, EXIT_SOURCE, stream->options.from.address,
-                                "the master of its slots does not answer");
-        if (found == WATCHED_MOVED && !is_first)
-            return slots_moved(cluster, stream);
-        if (is_first && (found == WATCHED_MOVED || is_moving))
-            return cluster_fail(cluster, EXIT_SOURCE, stream->options.from.address,
-                                "slots are being moved: begin when that has ended");
     }
     return true;
 }
@@ -302,6 +348,8 @@ static bool write_first_rows(struct cluster_copy *cluster)
         is_good = queue_first_row(link, cluster->all[i].live);
     is_good = is_good && live_call(link, (struct bytes[]){BYTES("EXEC")}, 1) &&
               values_count(link->link.reply, &at) == cluster->count;
+    if (!is_good && link->is_stopped)
+        return stream_failed(cluster, &cluster->all[0]);
     return is_good || cluster_fail(cluster, EXIT_TARGET, cluster->options->to.address,
                                    "the first rows could not be written, or another scree-copy has "
                                    "begun with this session");
@@ -329,6 +377,8 @@ static bool begin_streams(struct cluster_copy *cluster)
         return false;
     if (!exist)
         return begin_all_first(cluster);
+    if (!check_cluster_slots(cluster, false))
+        return false;
     for (size_t i = 0; i < cluster->count; i++)
         if (!live_begin(cluster->all[i].live))
             return stream_failed(cluster, &cluster->all[i]);
@@ -359,16 +409,6 @@ static bool have_all_ended(const struct cluster_copy *cluster)
         if (!atomic_load(&cluster->all[i].has_ended))
             return false;
     return true;
-}
-
-/* Has a source ended that should not, so that the others must? */
-static bool has_failed_stream(const struct cluster_copy *cluster)
-{
-    for (size_t i = 0; i < cluster->count; i++)
-        if (atomic_load(&cluster->all[i].has_ended) &&
-            (cluster->all[i].live->exit != EXIT_DONE || cluster->all[i].live->is_stopped))
-            return true;
-    return false;
 }
 
 static void stop_streams(struct cluster_copy *cluster)
@@ -419,17 +459,80 @@ static void show_cluster(struct cluster_copy *cluster)
 static void watch_next(struct cluster_copy *cluster)
 {
     struct cluster_stream *stream = &cluster->all[cluster->watched++ % cluster->count];
-    bool is_moving = false;
-    if (watch_stream(cluster, stream, &is_moving) == WATCHED_MOVED && !cluster->is_stopped)
-        (void)slots_moved(cluster, stream);
+    enum watched found = watch_stream(cluster, stream);
+    if (found != WATCHED_UNKNOWN)
+        (void)check_watched(cluster, stream, found, false);
 }
+
+/* ---- the end ---- */
+
+static bool have_all_been_silent(const struct cluster_copy *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++)
+        if (!atomic_load(&cluster->all[i].live->shown.has_been_silent))
+            return false;
+    return true;
+}
+
+/* Waits until the target has what the master has sent. False: its connection was made again since, so it may be another history. */
+static bool await_position(struct cluster_copy *cluster, const struct cluster_stream *stream,
+                           uint64_t position, uint64_t streaming_ms)
+{
+    struct source_state state;
+    while (atomic_load(&stream->live->shown.position) < position && streams_go_on(cluster)) {
+        live_source_state(stream->live->source, &state);
+        if (state.streaming_ms != streaming_ms)
+            return false;
+        rest_cluster(cluster);
+        show_cluster(cluster);
+    }
+    live_source_state(stream->live->source, &state);
+    return state.streaming_ms == streaming_ms;
+}
+
+/* Asks the master that streams: does it have the slots, and has the target everything that it has sent until now? */
+static enum watched watch_end(struct cluster_copy *cluster, struct cluster_stream *stream)
+{
+    char error[WIRE_ERROR_MAX];
+    char asked[COPY_ADDRESS_MAX];
+    char owner[COPY_ADDRESS_MAX];
+    struct source_state state;
+    uint64_t sent = 0;
+    stream_address(stream, &state, asked);
+    memcpy(owner, asked, sizeof owner);
+    if (!state.streaming_ms)
+        return WATCHED_UNKNOWN;
+    enum watched found = watch_node(cluster, stream, owner);
+    if (found != WATCHED_SAME)
+        return found;
+    bool is_there =
+        find_sent(cluster->loop, &stream->options, &cluster->is_stopped, asked, &sent, error) &&
+        await_position(cluster, stream, sent, state.streaming_ms);
+    return is_there ? WATCHED_SAME : WATCHED_UNKNOWN;
+}
+
+/* Each source has been silent, but the first one may have sent more since, so all of them go on while they are asked. */
+static void end_together(struct cluster_copy *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        struct cluster_stream *stream = &cluster->all[i];
+        enum watched found = watch_until_known(cluster, stream, watch_end);
+        if (!check_watched(cluster, stream, found, false))
+            return;
+    }
+    for (size_t i = 0; i < cluster->count; i++)
+        atomic_store(&cluster->all[i].live->is_released, true);
+    cluster->is_released = true;
+}
+
+/* ---- all sources ---- */
 
 static void join_streams(struct cluster_copy *cluster)
 {
     for (size_t i = 0; i < cluster->count; i++)
         CHECK(pthread_join(cluster->all[i].thread, NULL) == 0);
     for (size_t i = 0; i < cluster->count; i++)
-        if (cluster->all[i].live->exit != EXIT_DONE)
+        if (cluster->all[i].live->exit != EXIT_DONE || cluster->all[i].live->is_stopped)
             (void)stream_failed(cluster, &cluster->all[i]);
 }
 
@@ -440,9 +543,12 @@ static void follow_all(struct cluster_copy *cluster)
         CHECK(pthread_create(&cluster->all[i].thread, NULL, run_stream, &cluster->all[i]) == 0);
     while (!have_all_ended(cluster)) {
         rest_cluster(cluster);
-        if (cluster->is_stopped || cluster->exit != EXIT_DONE || has_failed_stream(cluster)) {
+        if (!streams_go_on(cluster)) {
             stop_streams(cluster);
             (void)usleep(WATCH_MS * 1000);
+        } else if (!cluster->options->follows && have_all_been_silent(cluster)) {
+            if (!cluster->is_released)
+                end_together(cluster);
         } else {
             watch_next(cluster);
         }
@@ -534,8 +640,6 @@ enum copy_exit cluster_run(const struct copy_options *options)
     if (find_masters(&cluster) && make_streams(&cluster) && begin_streams(&cluster) &&
         load_all(&cluster))
         follow_all(&cluster);
-    if (cluster.exit == EXIT_DONE && !cluster.is_stopped && cluster.count > 0)
-        (void)check_cluster_slots(&cluster, false);
     enum copy_exit code = end_cluster(&cluster);
     for (size_t i = 0; i < cluster.count; i++)
         if (cluster.all[i].live)

@@ -10,8 +10,10 @@
  * 2. The first rows are written in one transaction, when all full copies have been received: all sources have a row, or none.
  * 3. Keys of a slot that moves come as DEL by one stream and as RESTORE by another one, without order. So a command with a key of another
  *    master's slots ends the copy, and so does a master that says that its slots are others: a slot that moves to a node that is not copied
- *    is in no other stream. Each master is asked again at the end.
- * 4. Libraries of functions come from the first source only: each master has the same ones.
+ *    is in no other stream. An open slot is enough: its keys leave before it does. Each master is asked again at the end.
+ * 4. A copy that is to end follows all sources until each has been silent; then each master is asked how much it has sent, by the address
+ *    of its stream, and the target must reach that before this connection breaks: another one may have another history.
+ * 5. Libraries of functions come from the first source only: each master has the same ones.
  */
 #pragma once
 

@@ -71,14 +71,22 @@ static bool ask_for_master(struct finding *finding, const char *sentinel, char *
            not_found(finding, sentinel, "an address that is not known");
 }
 
-static bool has_master_role(struct finding *finding, const char *address)
+static bool ask_master(struct finding *finding, const char *address, uint64_t *sent)
 {
     struct bytes frame;
     size_t at = 0;
     if (!call_server(finding, (struct bytes[]){BYTES("ROLE")}, 1, &frame))
         return false;
-    return (values_count(frame, &at) > 0 && bytes_is(value_text(frame, &at), "master")) ||
-           not_found(finding, address, "others call it the master, but it is a replica");
+    if (values_count(frame, &at) == 0 || !bytes_is(value_text(frame, &at), "master"))
+        return not_found(finding, address, "others call it the master, but it is a replica");
+    *sent = (uint64_t)value_number(frame, &at);
+    return true;
+}
+
+static bool has_master_role(struct finding *finding, const char *address)
+{
+    uint64_t sent;
+    return ask_master(finding, address, &sent);
 }
 
 static bool find_by_sentinel(struct finding *finding, const char *sentinel, char *address)
@@ -128,6 +136,30 @@ static bool find_by_node(struct finding *finding, const char *asked, char *addre
         return false;
     is_found = ask_server(finding, address, false) && has_master_role(finding, address);
     wire_fini(&finding->wire);
+    return is_found;
+}
+
+/* A node that most masters do not reach says so after the cluster's node timeout. */
+static bool has_good_cluster(struct finding *finding, const char *address)
+{
+    static const char good[] = "cluster_state:ok";
+    struct bytes frame;
+    size_t at = 0;
+    if (!call_server(finding, (struct bytes[]){BYTES("CLUSTER"), BYTES("INFO")}, 2, &frame))
+        return false;
+    struct bytes text = value_text(frame, &at);
+    return memmem(text.data, text.len, good, strlen(good)) ||
+           not_found(finding, address, "its cluster is not whole");
+}
+
+bool find_sent(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
+               const char *address, uint64_t *sent, char error[WIRE_ERROR_MAX])
+{
+    struct finding finding = {
+        .options = options, .loop = loop, .is_stopped = is_stopped, .error = error};
+    bool is_found = ask_server(&finding, address, false) && has_good_cluster(&finding, address) &&
+                    ask_master(&finding, address, sent);
+    wire_fini(&finding.wire);
     return is_found;
 }
 

@@ -31,6 +31,10 @@ bool find_servers(struct loop *loop, const struct copy_options *options, const b
 /* Writes what the first node that answers says about the cluster. False: none does, and error says why. Both free `nodes`. */
 bool find_nodes(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
                 struct cluster_nodes *nodes, char error[WIRE_ERROR_MAX]);
+/* Writes what the master at this address has sent to its replicas, in bytes. False: it is not a master, does not answer, or has no contact
+ * with most masters of its cluster, which may have replaced it: error says which. */
+bool find_sent(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
+               const char *address, uint64_t *sent, char error[WIRE_ERROR_MAX]);
 /* Asks the node at this address itself. */
 bool find_nodes_at(struct loop *loop, const struct copy_options *options, const bool *is_stopped,
                    const char *address, struct cluster_nodes *nodes, char error[WIRE_ERROR_MAX]);

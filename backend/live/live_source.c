@@ -3,6 +3,7 @@
 #include "backend/copy/lanes.h"
 #include "backend/live/live_find.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/error_code.h"
 #include "shared/net/loop.h"
 #include "shared/net/stream.h"
@@ -67,12 +68,14 @@ struct live_source {
 
 /* ---- state ---- */
 
+/* The source streams: how far, and since when. */
 static void source_publish(struct live_source *source)
 {
     (void)pthread_mutex_lock(&source->lock);
     memcpy(source->state.id, source->point.id, sizeof source->state.id);
     source->state.end = source->point.position;
-    source->state.is_streaming = source->step == SOURCE_STREAMS || source->state.is_streaming;
+    if (!source->state.streaming_ms)
+        source->state.streaming_ms = clock_mono_us() / 1000;
     (void)pthread_cond_broadcast(&source->changed);
     (void)pthread_mutex_unlock(&source->lock);
 }
@@ -92,8 +95,16 @@ static void source_fail(struct live_source *source, enum copy_exit code, const c
     loop_stop(source->loop);
 }
 
+static void publish_away(struct live_source *source)
+{
+    (void)pthread_mutex_lock(&source->lock);
+    source->state.streaming_ms = 0;
+    (void)pthread_mutex_unlock(&source->lock);
+}
+
 static void disconnect(struct live_source *source)
 {
+    publish_away(source);
     if (source->stream)
         stream_abort(source->stream);
     source->stream = NULL;

@@ -30,7 +30,7 @@ struct source_state {
     char address[COPY_ADDRESS_MAX];    /* where the source is */
     char id[REPLICATION_ID_BYTES + 1]; /* of the history at `end` */
     bool has_full_copy;                /* one was received since the start */
-    bool is_streaming;      /* the source has answered PSYNC, and its full copy is in the spool */
+    uint64_t streaming_ms;  /* the stream comes by one connection since then; 0: it does not come */
     uint64_t full_position; /* the full copy is as of there */
     uint64_t end;           /* of the spool */
 };

@@ -106,17 +106,39 @@ static void on_link_reply(void *owner, const struct request *request, struct byt
 
 /* ---- the connection ---- */
 
+/* How long replies may take. */
+static uint64_t patience_ms(const struct live *live)
+{
+    uint64_t now_ms = clock_mono_us() / 1000;
+    if (live->goal.end == LIVE_POSITION)
+        return live->goal.until_ms > now_ms ? live->goal.until_ms - now_ms : 1;
+    return live->is_stopped ? STOPPED_REPLY_MS : REPLY_MS;
+}
+
+/* Runs the loop until it is stopped, or for so long; then link.is_given_up. */
+static void run_link(struct live *live)
+{
+    bool was_stopped = live->is_stopped;
+    loop_run(live->link.loop);
+    live->is_stopped |= atomic_load(&live->is_ended);
+    if (live->is_stopped && !was_stopped)
+        timer_start(live->link.timer, patience_ms(live), 0);
+}
+
 bool live_connect(struct live *live)
 {
     static const struct lanes_events events = {on_link_ready, on_link_reply, on_link_room,
                                                on_link_fail};
     live_disconnect(live);
-    live->link.is_ready = live->link.is_broken = false;
+    live->link.is_ready = live->link.is_broken = live->link.is_given_up = false;
     live->link.lanes = lanes_new(live->link.loop, &live->target, &events, live, live->link.error);
     if (!live->link.lanes)
         return false;
-    while (!live->link.is_ready && !live->link.is_broken && !live->is_stopped)
-        loop_run(live->link.loop);
+    timer_start(live->link.timer, patience_ms(live), 0);
+    while (!live->link.is_ready && !live->link.is_broken && !live->link.is_given_up &&
+           !live->is_stopped)
+        run_link(live);
+    timer_stop(live->link.timer);
     return live->link.is_ready;
 }
 
@@ -136,15 +158,6 @@ static void on_given_up(void *owner)
     loop_stop(live->link.loop);
 }
 
-/* How long replies may take. */
-static uint64_t patience_ms(const struct live *live)
-{
-    uint64_t now_ms = clock_mono_us() / 1000;
-    if (live->goal.end == LIVE_POSITION)
-        return live->goal.until_ms > now_ms ? live->goal.until_ms - now_ms : 1;
-    return live->is_stopped ? STOPPED_REPLY_MS : REPLY_MS;
-}
-
 void live_link_init(struct live *live, struct loop *loop)
 {
     live->link.loop = loop;
@@ -162,16 +175,10 @@ void live_link_fini(struct live *live)
 bool live_await(struct live *live)
 {
     struct live_link *link = &live->link;
-    bool was_stopped = live->is_stopped;
     link->is_given_up = false;
     timer_start(link->timer, patience_ms(live), 0);
-    while (!link->is_broken && !link->is_given_up && lanes_waiting(link->lanes) > 0) {
-        loop_run(link->loop);
-        live->is_stopped |= atomic_load(&live->is_ended);
-        if (live->is_stopped && !was_stopped)
-            timer_start(link->timer, patience_ms(live), 0);
-        was_stopped = live->is_stopped;
-    }
+    while (!link->is_broken && !link->is_given_up && lanes_waiting(link->lanes) > 0)
+        run_link(live);
     timer_stop(link->timer);
     return !link->is_broken && !link->is_given_up;
 }

@@ -10,11 +10,12 @@ import tempfile
 import threading
 import time
 
+import test_copy_live
 from support.cluster import Cluster, Oracle, binary, free_ports
 from support.copied import Source, address, copy, fill, fill_groups, first_commands, value_of
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.resp import Closed, Connection
-from test_copy_live import SHAPE, Tool, running
+from test_copy_live import SHAPE, running
 
 suite = Suite(__doc__)
 OPTIONS = ('--repl-diskless-sync-delay', '0', '--repl-backlog-size', '64mb', '--repl-ping-replica-period', '3600', '--repl-timeout', '7200',
@@ -134,10 +135,26 @@ def offsets(target, count=3):
     return found
 
 
+def generations(target):
+    """Which start of a tool has each row; 0: there is no row."""
+    return [int(target.call('HGET', row, 'generation')[1] or 0) for row in rows(3)]
+
+
+class Tool(test_copy_live.Tool):
+    """It knows the rows of before it began."""
+
+    def __init__(self, nodes, cluster, *words, **more):
+        with cluster.connect() as target:
+            self.before = generations(target)
+        super().__init__(nodes, cluster, *words, **more)
+
+    def follows(self, target):
+        return min(offsets(target)) >= 0 and all(now > before for now, before in zip(generations(target), self.before))
+
+
 def wait_follows(cluster, tool):
     with cluster.connect() as target:
-        before = offsets(target)
-        wait_for(lambda: min(offsets(target)) >= 0 and offsets(target) != before or tool.child.poll() is not None, 'the tool to go on')
+        wait_for(lambda: tool.follows(target) or tool.child.poll() is not None, 'the tool to go on')
         check(tool.child.poll() is None, tool.said())
 
 
@@ -234,12 +251,30 @@ def _(run):
                 with Tool(nodes, cluster, spool, '--rate', '500kb') as tool, cluster.connect() as target:
                     time.sleep(rng.random() * 2)
                     check(tool.child.poll() is None, tool.said())
-                    if any(target.call('EXISTS', row)[1] == b'1' for row in rows(3)):
-                        check_equal([target.call('EXISTS', row)[1] for row in rows(3)], [b'1'] * 3, 'rows')
+                    found = [target.call('EXISTS', row)[1] for row in rows(3)]  # the first one is asked first: if it is there, all are
+                    check_equal(found, sorted(found), 'rows')
         with Tool(nodes, cluster, spool) as tool:
             wait_follows(cluster, tool)
             wait_reached(nodes, cluster, tool)
             check(check_same(nodes, cluster, counters) > 18000, 'few keys')
+
+
+@suite.case('a tool that is stopped by SIGTERM before it follows ends with exit 5, also while it reads the full copies')
+def _(run):
+    with setting() as (nodes, cluster, spool):
+        for server in nodes.masters():
+            nodes.ask(server, 'EVAL', "for i = 1, 100000 do redis.call('SET', KEYS[1] .. i, i) end", '1', tag_of(server))
+        rng = random.Random(run.seed)
+        for i in range(sized(8, long=60)):
+            own = os.path.join(spool, str(i))
+            os.mkdir(own)
+            with cluster.connect() as target:
+                target.call('FLUSHALL')
+            with Tool(nodes, cluster, own, '--rate', '1mb') as tool:
+                wait_for(lambda: any('.rdb' in name for name in os.listdir(own)) or tool.child.poll() is not None, 'a full copy')
+                time.sleep(rng.random() * 0.5)
+                tool.child.send_signal(signal.SIGTERM)
+                check_equal((tool.ends(), 'the same command goes on' in tool.said()), (5, True), tool.said())
 
 
 @suite.case('a master that is killed is replaced by its replica, and the copy goes on without another full copy')
@@ -300,6 +335,58 @@ def _(run):
         nodes.reshard(nodes.servers[0], nodes.servers[3], 10)
         with Tool(nodes, cluster, spool) as tool:
             check_moved(tool)
+
+
+@suite.case('a slot that is open, from which keys have gone to a node that is not copied, ends the copy with exit 6, in the watch and when it is begun again')
+def _(run):
+    with setting(others=1) as (nodes, cluster, spool):
+        source, other = nodes.servers[0], nodes.servers[3]
+        key = tag_of(source) + 'gone'
+        nodes.ask(source, 'SET', key, 'v')
+        slot = nodes.ask(source, 'CLUSTER', 'KEYSLOT', key).decode()
+
+        def move():
+            nodes.ask(other, 'CLUSTER', 'SETSLOT', slot, 'IMPORTING', nodes.name(source))
+            nodes.ask(source, 'CLUSTER', 'SETSLOT', slot, 'MIGRATING', nodes.name(other))
+            check_equal(nodes.ask(source, 'MIGRATE', '127.0.0.1', str(other.port), key, '0', '10000'), b'OK')
+        with Tool(nodes, cluster, spool) as tool:
+            wait_follows(cluster, tool)
+            wait_reached(nodes, cluster, tool)
+        move()
+        for words in (('--follow', 'no'), ()):
+            with Tool(nodes, cluster, spool, *words) as tool:
+                check_moved(tool)
+        for server in (source, other):
+            nodes.ask(server, 'CLUSTER', 'SETSLOT', slot, 'STABLE')
+        with Tool(nodes, cluster, spool) as tool:
+            wait_follows(cluster, tool)
+            nodes.ask(source, 'SET', key, 'v')
+            nodes.ask(other, 'FLUSHALL')
+            move()
+            check_moved(tool)
+
+
+@suite.case('--follow no goes on with every master until the last one has been asked, and then nothing of any is missing')
+def _(run):
+    with setting() as (nodes, cluster, spool):
+        for server in nodes.servers:
+            nodes.ask(server, 'CONFIG', 'SET', 'cluster-node-timeout', '600000')
+        held, late = nodes.servers[0], tag_of(nodes.servers[1]) + 'late'
+        for _ in range(20):
+            with Tool(nodes, cluster, spool, '--follow', 'no') as tool, cluster.connect() as target:
+                with Counters([held]) as counters:
+                    wait_for(lambda: tool.follows(target) or tool.child.poll() is not None, 'the tool to go on')
+                held.child.send_signal(signal.SIGSTOP)
+                time.sleep(3)  # each source has been silent for longer than a second
+                has_waited = tool.child.poll() is None
+                if has_waited:
+                    nodes.ask(nodes.servers[1], 'SET', late, 'v')
+                held.child.send_signal(signal.SIGCONT)
+                if has_waited:
+                    check_equal(tool.ends(), 0, tool.said())
+                    check_same(nodes, cluster, counters)
+                    return
+        check(False, 'the tool has never waited')
 
 
 @suite.case('FLUSHALL of a master ends the copy with exit 6; what cannot be begun is said: a move, slots without a master, no cluster, wrong words')

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import socket
 import socketserver
 import subprocess
 import tempfile
@@ -519,7 +520,7 @@ class PlayedSource:
     def __init__(self, header, stream, piece=7):
         played = self
         self.header, self.stream, self.piece, self.acknowledged, self.asked = header, stream, piece, [], []
-        self.replies, self.commands = {}, []
+        self.replies, self.commands, self.later = {}, [], lambda words, connection: None  # it is called when the stream was sent
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self):
@@ -531,6 +532,7 @@ class PlayedSource:
                         elif words[0] == b'PSYNC':
                             played.asked.append(words[1:])
                             self.send(played.begin(words))
+                            played.later(words, self.connection)
                         else:
                             played.commands.append(words)
                             self.send(played.replies.get(words[0], lambda _: b'+OK\r\n')(words))
@@ -587,6 +589,29 @@ def _(run):
                 wait_for(lambda: 1000 + len(source.stream) in source.acknowledged or tool.child.poll() is not None, 'the acknowledgement')
             check_equal((target.call('GET', 'open')[1], target.call('GET', 'after')[1], target.call('HGET', ROW, 'id')[1]), (b'1', b'1', b'b' * 40))
             check_equal(source.asked[-1], [b'a' * 40, b'%d' % (1001 + whole)])
+
+
+@suite.case('--follow no does not end while the source is away, nor when it is there again and has not sent yet what came in between')
+def _(run):
+    class Away(PlayedSource):
+        def begin(self, words):
+            return super().begin(words) if words[1] == b'?' else b'+CONTINUE ' + b'b' * 40 + b'\r\n'
+
+    def come_late(_):
+        if source.asked:
+            time.sleep(3)
+        return b'+OK\r\n'
+
+    def later(words, connection):
+        if words[1] == b'?':
+            connection.shutdown(socket.SHUT_WR)
+        else:
+            time.sleep(0.05)
+            connection.sendall(encode(('SET', 'b', '2')))
+    with Cluster(**SHAPE) as cluster, tempfile.TemporaryDirectory() as spool, cluster.connect() as target, Away(HEADERS['by length'], encode(('SET', 'a', '1')), 1000) as source:
+        source.later, source.replies[b'REPLCONF'] = later, come_late
+        done = copy('--from', url_of(source), '--spool', spool, '--follow', 'no', cluster=cluster)
+        check_equal((done.returncode, [target.call('GET', key)[1] for key in 'ab'], len(source.asked)), (0, [b'1', b'2'], 2), done.stdout + done.stderr)
 
 
 @suite.case('the commands for a running server in docs/from-redis.md do what the page says')
