@@ -243,7 +243,7 @@ static bool parse_server(struct copy_options *options, const char *text)
     return rest && parse_address(from, rest) && from->db < 0;
 }
 
-/* rdb:FILE, kvrocks:DIR or backup:DIR. False: it is none of these. */
+/* Takes --from rdb:FILE, kvrocks:DIR or backup:DIR. False: the text is none of these. */
 static bool parse_origin(struct copy_options *options, const char *text)
 {
     static const char *const schemes[] = {

@@ -295,7 +295,7 @@ static enum copy_exit count_and_write(struct to_file *copy, const char *scratch)
     return code;
 }
 
-/* FILE.part is locked: so this tool alone has FILE.scratch until the file gets its name. */
+/* FILE.part is locked, so no other tool uses FILE.scratch until the file gets its name. */
 static enum copy_exit read_and_end(struct to_file *copy)
 {
     char scratch[PATH_MAX];

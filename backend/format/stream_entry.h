@@ -1,5 +1,5 @@
 /*
- * stream_entry.h - the rows of a stream: its entries, and its groups with their consumers and pending entries. stream.h has their picture.
+ * stream_entry.h - reads and writes the values of rows of a stream: of entries, groups, consumers and pending entries. stream.h shows the keys.
  *
  *   entry   per string, varint length | bytes (field, value, field, value ...)
  */

@@ -4,7 +4,7 @@
  *   Sentinel 1: no reply ─► Sentinel 2: SENTINEL GET-MASTER-ADDR-BY-NAME name ─► 10.0.0.7:6379: ROLE ─► "master" ─► found
  *                                                                                                  └─► "slave": the next Sentinel
  *
- * Of a Redis Cluster it is asked who has the slots of this source: CLUSTER NODES of one node after the other.
+ * In a Redis Cluster one node after the other is asked by CLUSTER NODES, until one names the master of this source's slots.
  *
  * After a failover an old Sentinel may give the old master, so the server itself is asked for its role.
  */

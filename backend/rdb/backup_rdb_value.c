@@ -116,7 +116,7 @@ static void look_at_times(struct backup_value *value, uint64_t *due)
     }
 }
 
-/* When the field at which the rows are expires; 0: never. The rows of times are in the same order. */
+/* When the field that is read now expires; 0: never. Times of fields are rows of their own in the order of the fields. */
 static uint64_t field_time(struct backup_value *value, struct bytes name)
 {
     struct bytes sub;

@@ -115,7 +115,7 @@ bool set_reads_value(const struct bytes *argv, uint32_t argc);
 /* ---- BITFIELD ---- */
 
 enum bitfield_word { BITFIELD_GET, BITFIELD_SET, BITFIELD_INCRBY, BITFIELD_OVERFLOW };
-/* Operations with their type, offset and amount, and OVERFLOW. */
+/* The words of BITFIELD that begin an operation, and OVERFLOW. */
 extern const struct option_word bitfield_words[];
 
 /* Are all words those of GET and OVERFLOW? */

@@ -113,7 +113,7 @@ def watched(replicas=1, **more):
         yield group, cluster, spool
 
 
-@suite.case('failovers of the source are followed without another full copy, also by a tool that is killed meanwhile')
+@suite.case('failovers of the source are followed without another full copy, also by a tool that is killed in between')
 def _(run):
     with watched(replicas=2) as (group, cluster, spool):
         fill(Source(group.master()), 'before:', (3,))

@@ -131,7 +131,7 @@ struct reading {
     struct rdb_input input;
     struct rdb_item item;
     struct random_key key; /* that is expected */
-    unsigned seen;         /* elements of it */
+    unsigned seen;         /* elements read */
 };
 
 static void check_element(struct reading *reading, const struct rdb_element *element)
