@@ -153,6 +153,14 @@ void sim_bank_end(struct sim_bank *bank, struct sim_deal *deal, enum deal_fate f
     sim_note("deal", deal->number * 4 + fate);
 }
 
+unsigned sim_bank_done(const struct sim_bank *bank)
+{
+    unsigned done = 0;
+    for (unsigned kind = 0; kind < DEAL_KINDS; kind++)
+        done += bank->done[kind];
+    return done;
+}
+
 /* ---- what reads see ---- */
 
 static struct resp_value next_value(struct bytes frame, size_t *pos)

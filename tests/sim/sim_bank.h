@@ -120,6 +120,8 @@ struct sim_deal *sim_bank_begin(struct sim_bank *bank, enum deal_kind kind, int 
 void sim_bank_end(struct sim_bank *bank, struct sim_deal *deal, enum deal_fate fate,
                   struct bytes reply);
 
+/* Number of deals that were acknowledged. */
+unsigned sim_bank_done(const struct sim_bank *bank);
 /* Checks the reply of a LOOK, without its error or null. */
 void sim_bank_look(struct sim_bank *bank, struct sim_deal *deal, struct bytes frame);
 /* After the last LOOK, which has read everything. */

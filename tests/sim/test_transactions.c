@@ -43,7 +43,8 @@ enum {
     PERSISTS_MAX = 40,    /* of one shard in a short run */
     VICTIMS = SHARDS + 1, /* each shard, and all of them */
     POINTS = RUNS * VICTIMS * PERSISTS_MAX,
-    SEEDS = 1000, /* random schedules */
+    POWER_CUT_EVERY = 16, /* replies, on average */
+    SEEDS = 1000,         /* random schedules */
     STEPS = 9000,
     FAULT_EVERY = 20, /* steps between two possible faults */
     PHASE_STEPS = 600000,
@@ -99,6 +100,8 @@ struct world {
     bool has_moves;           /* slots move */
     bool has_two_maps;        /* the second comes while the shards claim their first slots */
     bool is_prompt;           /* nothing else happens, and a freeze has no limit */
+    bool has_power_cuts;      /* all shards may crash at once, right after a reply */
+    unsigned replies;         /* of deals that are done, when they were last looked at */
     bool has_strays;          /* keys lie at shards that do not own their slots */
     struct sim_strays strays;
     uint64_t moved;                      /* number of moves of ranges so far */
@@ -740,6 +743,16 @@ static void chance_of_fault(void)
     make_fault((enum fault)fault);
 }
 
+/* Power fails in a moment in which a client has just read a reply: what was acknowledged too early is lost. */
+static void chance_of_power_cut(void)
+{
+    unsigned replies = sim_bank_done(&world.bank);
+    bool is_due = replies > world.replies && sim_random(POWER_CUT_EVERY) == 0;
+    world.replies = replies;
+    for (unsigned i = 0; i < SHARDS && is_due; i++)
+        crash(i, sim_random(DOWN_US_MAX));
+}
+
 /* Ends the faults. */
 static void heal(void)
 {
@@ -928,6 +941,12 @@ static bool is_about_leaders(void)
     return sim_broken == BREAK_PEERS_NOT_CUT;
 }
 
+/* Does only a crash between a reply and the next sync notice what is broken? */
+static bool is_about_replies(void)
+{
+    return sim_broken == BREAK_EARLY_REPLY;
+}
+
 static void run_schedule(void)
 {
     bool must_fail = is_about_lost_sources() || is_about_strays();
@@ -953,6 +972,9 @@ static void run_schedule(void)
         draw_moves_alone();
     if (is_about_waits())
         draw_no_faults();
+    world.has_power_cuts |= is_about_replies();
+    world.has_power_cuts &= !world.is_prompt && !is_about_waits();
+    world.bank.may_fail |= world.has_power_cuts;
     world.has_strays = world.has_moves && !world.is_prompt && !world.bank.is_across_only &&
                        (sim_random(2) || is_about_strays());
     uint32_t kinds = draw_kinds();
@@ -964,6 +986,8 @@ static void run_schedule(void)
             chance_of_fault();
         check_owners();
         watch_freezes();
+        if (world.has_power_cuts)
+            chance_of_power_cut();
         if (!sim_step() || (step % FAULT_EVERY == 0 && all_idle()))
             break;
     }
@@ -1171,6 +1195,7 @@ static void run_world(struct sim_result *result)
     world.persists = 1 + point % PERSISTS_MAX;
     world.has_two_maps = !is_point && result->seed % 4 == 0;
     world.has_leaders = !is_point && result->seed % 8 == 5;
+    world.has_power_cuts = !is_point && result->seed % 8 == 3;
     if (is_point)
         run_to_point(run);
     else
