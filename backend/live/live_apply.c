@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum {
     READ_BYTES = 256 * 1024,
@@ -258,43 +259,64 @@ static bool is_superseded(struct live *live, const struct live_row *row)
     return true;
 }
 
+/* Leaves the target alone for so long; a signal ends that. */
+static void leave_target_alone(struct live *live, uint64_t wait_ms)
+{
+    uint64_t end_ms = apply_now_ms() + wait_ms;
+    while (apply_now_ms() < end_ms && !live->is_stopped && !atomic_load(&live->is_ended)) {
+        (void)usleep(PAUSE_MS * 1000);
+        loop_poll(live->link.loop);
+    }
+}
+
 static void rest_before_recovery(struct applying *applying)
 {
     struct live *live = applying->live;
-    rest_live(live, live->link.is_rate_limited ? RATE_PAUSE_MS : applying->pause_ms);
+    leave_target_alone(live, live->link.is_rate_limited ? RATE_PAUSE_MS : applying->pause_ms);
     applying->pause_ms =
         applying->pause_ms * 2 > PAUSE_MS_MAX ? PAUSE_MS_MAX : applying->pause_ms * 2;
     live->link.is_rate_limited = false;
 }
 
-/* After an error: finds out what was executed, and goes on from there. */
-static void recover_link(struct applying *applying)
+static void choose_smaller_limit(struct applying *applying)
+{
+    if (applying->next_limit)
+        applying->limit = applying->next_limit;
+    else if (applying->limit > 1)
+        applying->limit /= 2;
+    applying->next_limit = 0;
+}
+
+/* Connects, reads the row, which says what was executed, and opens the next transaction. True: it is open. */
+static bool reopen_transaction(struct applying *applying)
 {
     struct live *live = applying->live;
     struct live_row row;
     bool taken = false;
+    live->link.has_failed = false;
+    if (live->is_stopped || !live_enter(live, &row) || is_superseded(live, &row))
+        return false;
+    if (applying->is_row_old && row.refused < live->row.refused) /* else it was written at last */
+        row.refused = live->row.refused;
+    if (!live_take_over(live, &row, &taken))
+        return false;
+    applying->is_row_old &= !taken;
+    live->read.len = 0; /* it is read again from where the target is */
+    live_open_transaction(live);
+    return taken && live_await(live) && live_is_open(live);
+}
+
+/* After an error: goes on from where the target is. Nothing is sent before a transaction is open: it would be executed without the row. */
+static void recover_link(struct applying *applying)
+{
+    struct live *live = applying->live;
     if (apply_now_ms() - applying->good_ms > GIVE_UP_MS) {
         (void)live_fail(live, EXIT_TARGET, live->link.error, "run the same command again");
         return;
     }
     rest_before_recovery(applying);
-    applying->limit = applying->next_limit  ? applying->next_limit
-                      : applying->limit > 1 ? applying->limit / 2
-                                            : 1;
-    applying->next_limit = 0;
-    live->link.is_broken = true;
-    live->link.has_failed = false;
-    if (live->is_stopped || !live_enter(live, &row) || is_superseded(live, &row))
-        return;
-    if (applying->is_row_old && row.refused < live->row.refused) /* else it was written at last */
-        row.refused = live->row.refused;
-    if (!live_take_over(live, &row, &taken))
-        return;
-    applying->is_row_old &= !taken;
-    live_open_transaction(live);
-    live->read.len = 0; /* it is read again from where the target is */
-    if (!taken || !live_await(live) || !live_is_open(live))
-        live->link.is_broken = true;
+    choose_smaller_limit(applying);
+    live->link.is_broken = !reopen_transaction(applying);
 }
 
 /* Was a command refused by ERR among others? That may be because the batch is too long, for client-state-limit for example. So what stands

@@ -514,7 +514,32 @@ def _(run):
         check_equal((done.returncode, 'commands were refused since the copy began' in done.stderr), (1, True), done.stderr)
 
 
-class PlayedSource:
+def requests(stream):
+    """The commands that a client sends, as lists of words."""
+    for line in stream:
+        yield [stream.read(int(stream.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+
+
+class Played:
+    """A server that this process plays, with a handler of socketserver for each connection."""
+
+    def __init__(self, handler):
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads, block_on_close = True, False
+
+        self.server = Server(('127.0.0.1', 0), handler)
+        self.port = self.server.server_address[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class PlayedSource(Played):
     """A source that sends what a test chooses: `header` and the full copy, then `stream`, in pieces of so many bytes."""
 
     def __init__(self, header, stream, piece=7):
@@ -525,8 +550,7 @@ class PlayedSource:
         class Handler(socketserver.StreamRequestHandler):
             def handle(self):
                 with contextlib.suppress(OSError, ValueError):
-                    for line in self.rfile:
-                        words = [self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+                    for words in requests(self.rfile):
                         if words[:2] == [b'REPLCONF', b'ACK']:
                             played.acknowledged.append(int(words[2]))
                         elif words[0] == b'PSYNC':
@@ -542,24 +566,12 @@ class PlayedSource:
                     self.wfile.write(data[at:at + played.piece])
                     time.sleep(0.0005)
 
-        class Server(socketserver.ThreadingTCPServer):
-            daemon_threads, block_on_close = True, False
-
-        self.server = Server(('127.0.0.1', 0), Handler)
-        self.port = self.server.server_address[1]
+        super().__init__(Handler)
 
     def begin(self, words):
         if words[1] == b'?':
             return b'\n+FULLRESYNC ' + b'a' * 40 + b' 1000\r\n\n\n' + self.header + self.stream
         return b'+CONTINUE ' + b'b' * 40 + b'\r\n' + self.stream[int(words[2]) - 1001:]
-
-    def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
 
 
 EMPTY = b'REDIS0011\xff' + bytes(8)
@@ -708,6 +720,54 @@ def _(run):
             said = child.communicate(timeout=patience())[1]
         kind, value = wait_for(lambda: (lambda reply: reply if reply[0] != '-' else None)(target.call('GET', 'n')), 'a reply within the limit', pause=0.2)
         check_equal((kind, value, 'refused' in said), ('$', b'1500', False), said)
+
+
+class LimitedTarget(Played):
+    """Passes commands on to a target. `limit` closes the connections, and refuses the commands with these names on later ones."""
+
+    def __init__(self, address):
+        limited = self
+        self.limited, self.refused, self.open = (), [], []
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                with contextlib.suppress(OSError, ValueError), socket.create_connection(address[:2]) as target:
+                    limited.open.append(self.connection)
+                    threading.Thread(target=self.pass_replies, args=(target,), daemon=True).start()
+                    for words in requests(self.rfile):
+                        if words[0] in limited.limited:
+                            limited.refused.append(words[0])
+                            self.connection.sendall(b'-RATELIMIT at most 1 requests a second\r\n')
+                        else:
+                            target.sendall(encode(words))
+
+            def pass_replies(self, target):
+                with contextlib.suppress(OSError):
+                    while data := target.recv(1 << 16):
+                        self.connection.sendall(data)
+
+        super().__init__(Handler)
+
+    def limit(self, *names):
+        self.limited = names
+        for connection in self.open:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+@suite.case('a connection to the target whose first command is refused by a rate limit is not written to')
+def _(run):
+    with setting() as (oracle, source, cluster, spool), cluster.connect() as target, LimitedTarget(cluster.proxies[0].address) as limited:
+        to = 'scree://127.0.0.1:%d' % limited.port
+        with running([binary('scree-copy'), '--quiet', '--from', url_of(oracle), '--to', to, '--spool', spool]) as child:
+            wait_for(lambda: reached(target) >= 0, 'the full copy')
+            limited.limit(b'WATCH', b'HSET')
+            source.call('INCR', 'n')
+            wait_for(lambda: len(limited.refused) >= 3 or child.poll() is not None, 'refusals')
+            check_equal((target.call('GET', 'n')[1], set(limited.refused)), (None, {b'WATCH'}))
+            limited.limit()
+            wait_reached(source, cluster)
+            check_equal((child.poll(), target.call('GET', 'n')[1]), (None, b'1'))
 
 
 @suite.case('a batch that is longer than client-state-limit of the target goes in shorter ones, and no command is taken for refused')
