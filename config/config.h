@@ -25,6 +25,7 @@ enum rate_action { RATE_ERROR, RATE_DELAY };
 enum compression { COMPRESSION_NONE, COMPRESSION_LZ4, COMPRESSION_ZSTD };
 enum replicas { REPLICAS_NO, REPLICAS_YES, REPLICAS_VOTERS };
 enum replica_reads { REPLICA_READS_NO, REPLICA_READS_STALE, REPLICA_READS_FRESH };
+enum backup_from { BACKUP_FROM_LEADER, BACKUP_FROM_COPY };
 /* The option log-level uses enum log_level of shared/log.h. */
 
 #define CONFIG_MEMBER_INT(field)        int field;

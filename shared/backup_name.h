@@ -9,7 +9,8 @@ enum {
     BACKUP_NAME_MAX = 64,
     BACKUP_ID_LEN = 32,
     BACKUP_TIME_NAME_MAX = 32,
-    BACKUP_SLOTS_MAX = 200, /* bytes of the text of slot ranges */
+    BACKUP_MOMENT_MAX = 128, /* bytes of the text of a moment (backup_moment.h), and a zero byte */
+    BACKUP_SLOTS_MAX = 200,  /* bytes of the text of slot ranges */
 };
 
 /* Can `name` name a backup, a shard or a file: only letters, digits, '.', '_', '-', and no leading dot? */

@@ -18,26 +18,19 @@
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/worker.h"
-#include "shared/reply.h"
+#include "shared/number.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    OPEN_MAX = 512,
     PATIENCE_MS = 60 * 1000,
     GONE_MS = 1000, /* in which a proxy whose connection has ended may continue on another one */
     LEASE_MAX_MS = 60 * 1000,
 };
 
-static const char *const state_names[] = {"idle",      "preparing", "ready",
-                                          "quiescing", "draining",  "copying",
-                                          "copied",    "sealing",   "deleting"};
-
 static void next(struct backup *backup);
-static char *backup_catalog_of(const struct partition *partition);
 
 static uint64_t now_ms(const struct backup *backup)
 {
@@ -52,7 +45,7 @@ static bool is_working(const struct backup *backup)
            backup->state >= BACKUP_SEALING;
 }
 
-static void work(struct backup *backup, enum backup_state state)
+void backup_work(struct backup *backup, enum backup_state state)
 {
     backup->state = state;
     worker_submit(backup->worker, &backup->job);
@@ -68,13 +61,12 @@ static void resume_partition(struct backup *backup)
     partition_resume(partition);
 }
 
-/* Has no shard a record of a transaction of this partition, nor this partition of others? Else writes the reason. */
-static bool is_quiet(const struct backup *backup, char why[OPEN_MAX])
+bool backup_is_quiet(const struct backup *backup, char why[BACKUP_OPEN_MAX])
 {
     const struct partition_shards *shards = &backup->partition->shards;
     *why = 0;
-    return coordinator_is_quiet(shards->coordinator, why, OPEN_MAX) &&
-           participant_is_quiet(shards->participant, why, OPEN_MAX);
+    return coordinator_is_quiet(shards->coordinator, why, BACKUP_OPEN_MAX) &&
+           participant_is_quiet(shards->participant, why, BACKUP_OPEN_MAX);
 }
 
 static void become_idle(struct backup *backup)
@@ -109,7 +101,7 @@ static void finish_backup(struct backup *backup, bool good)
         .is_good = good,
         .ended_ms = loop_wall_ms(backup->partition->loop),
         .duration_ms = now_ms(backup) - backup->begun_ms,
-        .bytes = manifest_bytes(backup->manifest),
+        .bytes = manifest_bytes(backup->manifest) + backup->cut.bytes,
     };
     result.success_ms = result.ended_ms;
     (void)snprintf(result.name, sizeof result.name, "%s", backup->manifest->backup);
@@ -137,13 +129,14 @@ static void next(struct backup *backup)
 {
     switch (backup->state) {
     case BACKUP_PREPARING:
+        backup->cut.linked_upto = storage_committed(backup->partition->storage);
         backup->state = backup->is_led ? BACKUP_READY : BACKUP_DRAINING;
         break;
     case BACKUP_COPYING:
     case BACKUP_COPIED:
         backup->state = BACKUP_COPIED;
         if (backup->is_confirmed)
-            work(backup, BACKUP_SEALING);
+            backup_work(backup, BACKUP_SEALING);
         break;
     case BACKUP_SEALING:
         finish_backup(backup, true);
@@ -163,7 +156,7 @@ static void backup_job_ended(struct job *job)
     bool is_cancelled = atomic_load(&backup->progress.is_cancelled);
     if (backup->state == BACKUP_DELETING) {
         if (backup->has_more)
-            work(backup, BACKUP_DELETING);
+            backup_work(backup, BACKUP_DELETING);
         else
             become_idle(backup);
         backup->has_more = false;
@@ -185,20 +178,30 @@ static void backup_job_ended(struct job *job)
 }
 
 /* The manifest names the last batch. */
+static void set_moment(struct backup *backup, const struct backup_moment *moment)
+{
+    backup->cut.moment = *moment;
+    backup->cut.named_ms = now_ms(backup);
+    backup->manifest->batch_index = moment->batch;
+    backup->manifest->log_id = moment->log_id;
+    backup->manifest->hybrid_us = moment->hybrid_us;
+    backup->manifest->taken_ms = moment->taken_ms;
+    backup->changes = space_changes(backup->partition->spaces);
+}
+
 static void name_moment(struct backup *backup)
 {
-    const struct partition *partition = backup->partition;
-    backup->manifest->batch_index = partition->batch.index;
-    backup->manifest->log_id = partition->batch.log_id;
-    backup->manifest->hybrid_us = partition->batch.hybrid.last;
-    backup->manifest->taken_ms = loop_wall_ms(partition->loop);
-    backup->changes = space_changes(partition->spaces);
+    struct backup_moment moment;
+    if (backup_moment_here(backup->partition, &moment))
+        set_moment(backup, &moment);
+    else
+        abort_backup(backup, "rows of the partition cannot be read");
 }
 
 static bool is_held_drained(struct backup *backup)
 {
-    char why[OPEN_MAX];
-    if (!commit_is_idle(backup->partition->commit) || !is_quiet(backup, why))
+    char why[BACKUP_OPEN_MAX];
+    if (!commit_is_idle(backup->partition->commit) || !backup_is_quiet(backup, why))
         return false;
     name_moment(backup);
     return true;
@@ -211,18 +214,33 @@ static bool has_last_batch(struct backup *backup)
         return is_held_drained(backup);
     if (!backup->manifest->taken_ms)
         name_moment(backup);
-    return storage_committed(backup->partition->storage) >= backup->manifest->batch_index;
+    if (!backup->manifest)
+        return false; /* it has failed */
+    uint64_t committed = storage_committed(backup->partition->storage);
+    return backup->cut.is_of_copy ? backup_moment_is_reached(&backup->cut.moment, committed)
+                                  : committed >= backup->manifest->batch_index;
+}
+
+static int end_backup_cut(struct backup *backup)
+{
+    char *reason = backup->reason;
+    if (!backup->cut.is_of_copy)
+        return cut_end(backup->cut.files, reason, sizeof backup->reason);
+    if (backup_moment_is_of(&backup->cut.moment, backup->partition))
+        return cut_end_at(backup->cut.files, backup->cut.moment.committed, reason,
+                          sizeof backup->reason);
+    (void)snprintf(reason, sizeof backup->reason, "the log has another name since the cut");
+    return ERR_STORE;
 }
 
 static void take_cut(struct backup *backup)
 {
-    if (backup->cut.files &&
-        cut_end(backup->cut.files, backup->reason, sizeof backup->reason) != OK) {
+    if (backup->cut.files && end_backup_cut(backup) != OK) {
         backup_remove_partial(backup);
         finish_backup(backup, false);
         return;
     }
-    work(backup, BACKUP_COPYING);
+    backup_work(backup, BACKUP_COPYING);
 }
 
 /* While the log cannot be written, the batch in flight does not end, and a backup that waits keeps space from being freed. */
@@ -230,10 +248,25 @@ void backup_turn_end(struct backup *backup)
 {
     if (backup->state != BACKUP_DRAINING)
         return;
-    if (has_last_batch(backup))
+    bool has_last = has_last_batch(backup);
+    if (backup->state != BACKUP_DRAINING)
+        return; /* it has failed */
+    if (has_last)
         take_cut(backup);
-    else if (!backup->is_held && commit_is_failed(backup->partition->commit, NULL))
+    else if (!backup->is_held && !backup->cut.is_of_copy &&
+             commit_is_failed(backup->partition->commit, NULL))
         abort_backup(backup, "the log cannot be written");
+}
+
+/* A copy that was told the moment needs its leader no more, whoever leads: it waits for records only. */
+static void tick_copy(struct backup *backup)
+{
+    bool is_told = backup->state >= BACKUP_DRAINING;
+    if (!is_told && !backup->partition->copies.is_closed)
+        abort_backup(backup, "this copy leads now");
+    else if (backup->state == BACKUP_DRAINING && backup->manifest->taken_ms &&
+             now_ms(backup) >= backup->cut.named_ms + PATIENCE_MS)
+        abort_backup(backup, "this copy has not got all records up to the cut");
 }
 
 /* Has the connection of the proxy ended that controls the backup, and came no step on another one? */
@@ -247,6 +280,20 @@ static bool is_leader_gone(struct backup *backup)
     return now_ms(backup) >= leader->here_ms + GONE_MS;
 }
 
+/* The hold is over, and another copy makes the files. */
+static bool is_waiting_for_copy(const struct backup *backup)
+{
+    return backup->cut.is_elsewhere && backup->state == BACKUP_COPIED && !backup->is_held;
+}
+
+/* The proxy is lost that would report the end, or another copy leads now. The copy that makes the files goes on alone, and has the result. */
+static void leave_to_copy(struct backup *backup)
+{
+    log_event(LOG_WARN, "backup_end_unknown", "partition=%u backup=%s", backup->partition->index,
+              backup->manifest->backup);
+    become_idle(backup);
+}
+
 void backup_tick(struct backup *backup)
 {
     if (backup_record_wants_check(backup->record)) {
@@ -257,8 +304,13 @@ void backup_tick(struct backup *backup)
     }
     if (!backup->manifest)
         return;
-    if (backup->partition->copies.is_closed) {
-        abort_backup(backup, "another copy of the shard leads now");
+    if (backup->cut.is_of_copy) {
+        tick_copy(backup);
+    } else if (backup->partition->copies.is_closed) {
+        if (is_waiting_for_copy(backup))
+            leave_to_copy(backup);
+        else
+            abort_backup(backup, "another copy of the shard leads now");
         return;
     }
     if (backup->partition->pause.is_quiescing && now_ms(backup) >= backup->held_until_ms) {
@@ -267,9 +319,13 @@ void backup_tick(struct backup *backup)
         if (backup->state == BACKUP_QUIESCING)
             backup->state = BACKUP_READY;
     }
-    if (!backup->is_led || backup->is_confirmed)
+    if (!backup->manifest || !backup->is_led || backup->is_confirmed)
         return;
-    if (is_leader_gone(backup))
+    if (is_waiting_for_copy(backup) && is_leader_gone(backup))
+        leave_to_copy(backup);
+    else if (is_waiting_for_copy(backup))
+        return;
+    else if (is_leader_gone(backup))
         abort_backup(backup, "the proxy that controlled the backup has disconnected");
     else if (!is_working(backup) && now_ms(backup) >= backup->leader.lost_at_ms)
         abort_backup(backup, "the proxy that controls the backup sent no command for too long");
@@ -304,18 +360,6 @@ void backup_free(struct backup *backup)
     free(backup);
 }
 
-/* The directory of backups: `backup-dir`, or by default one beside the data. The caller frees the text. */
-static char *backup_catalog_of(const struct partition *partition)
-{
-    const struct backend_config *config = &partition->snapshot->config;
-    char *dir;
-    if (*config->backup_dir)
-        CHECK((dir = strdup(config->backup_dir)));
-    else
-        CHECK(asprintf(&dir, "%s/backups", config->data) > 0);
-    return dir;
-}
-
 static const char *set_manifest_name(char **to, struct bytes name, const char *initial)
 {
     char text[BACKUP_NAME_MAX + 1];
@@ -332,14 +376,38 @@ static const char *set_manifest_name(char **to, struct bytes name, const char *i
 }
 
 static const char not_leading[] =
-    "ERR this copy of the shard does not lead: backups are made of the leader's data";
+    "ERR this copy of the shard does not lead, and the proxy takes it for the one that does";
+
+/* NULL: the part of the plan fits this copy's role. */
+static const char *refuse_role(const struct backup *backup, const struct backup_plan *plan)
+{
+    bool is_alone = !backup->is_led;
+    if (plan->is_of_copy && plan->is_elsewhere)
+        return "ERR COPY and ELSEWHERE exclude each other";
+    if (!plan->is_of_copy && !(is_alone && backup->partition->copies.is_closed))
+        return backup->partition->copies.is_closed ? not_leading : NULL;
+    return plan->slots.len ? "ERR SLOTS is for the copy that leads"
+                           : backup_copy_refusal(backup->partition);
+}
+
+/* What holds for the cut of a plan that was accepted. */
+static void plan_cut(struct backup *backup, const struct backup_plan *plan)
+{
+    struct backup_cut *cut = &backup->cut;
+    cut->is_of_copy = backup->partition->copies.is_closed;
+    cut->is_elsewhere = plan->is_elsewhere;
+    cut->copy = backup_copy_id(backup->partition);
+    cut->bytes = cut->linked_upto = cut->named_ms = 0;
+    cut->moment = (struct backup_moment){0};
+}
 
 static const char *begin_backup(struct backup *backup, const struct backup_plan *plan)
 {
     char path[PATH_MAX];
     char id[BACKUP_ID_LEN + 1];
-    if (backup->partition->copies.is_closed)
-        return not_leading;
+    const char *not_in_role = refuse_role(backup, plan);
+    if (not_in_role)
+        return not_in_role;
     struct manifest *manifest = manifest_new();
     backup_new_id(id);
     const char *refused = set_manifest_name(&manifest->backup, plan->name, "");
@@ -356,7 +424,7 @@ static const char *begin_backup(struct backup *backup, const struct backup_plan 
                       ? "ERR KEEP and FULL are for backups of all slots"
                       : backup_slots_choose(&backup->slots, backup->partition, plan->slots,
                                             plan->map, plan->shard);
-    if (!refused)
+    if (!refused && !backup->partition->copies.is_closed)
         refused = slot_moves_hold(backup->partition->shards.moves, plan->map, plan->shard);
     if (refused) {
         backup_slots_forget(&backup->slots);
@@ -370,6 +438,8 @@ static const char *begin_backup(struct backup *backup, const struct backup_plan 
     free(manifest->slots);
     manifest->slots = strndup(plan->slots.len ? plan->slots.data : "", plan->slots.len);
     CHECK(manifest->slots);
+    plan_cut(backup, plan);
+    manifest->copy = backup->cut.copy;
     manifest->partition = backup->partition->index;
     manifest->data_format = DATA_FORMAT;
     backup->manifest = manifest;
@@ -383,17 +453,17 @@ static const char *begin_backup(struct backup *backup, const struct backup_plan 
     atomic_store(&backup->progress.is_cancelled, false);
     backup->cancel_reason[0] = 0;
     backup->begun_ms = now_ms(backup);
-    work(backup, BACKUP_PREPARING);
+    backup_work(backup, BACKUP_PREPARING);
     return NULL;
 }
 
-static const char in_progress[] = "ERR a backup is in progress";
+const char backup_in_progress[] = "ERR a backup is in progress";
 static const char not_that_one[] = "ERR that backup is not in progress here";
 
 const char *backup_start(struct backup *backup, const struct backup_plan *plan)
 {
     if (backup->state != BACKUP_IDLE)
-        return in_progress;
+        return backup_in_progress;
     backup->is_led = false;
     backup->is_confirmed = true;
     return begin_backup(backup, plan);
@@ -402,7 +472,7 @@ const char *backup_start(struct backup *backup, const struct backup_plan *plan)
 const char *backup_prepare(struct backup *backup, const struct backup_plan *plan)
 {
     if (backup->state != BACKUP_IDLE)
-        return in_progress;
+        return backup_in_progress;
     backup->is_led = true;
     backup->is_confirmed = false;
     return begin_backup(backup, plan);
@@ -471,10 +541,31 @@ const char *backup_release(struct backup *backup, struct bytes id)
     return NULL;
 }
 
-const char *backup_confirm(struct backup *backup, struct bytes id)
+/* The copy that leads has cut at this moment, and so have all shards: from now on this copy needs no proxy. */
+static const char *confirm_at(struct backup *backup, struct bytes text)
 {
+    struct backup_moment moment;
+    if (!backup_moment_parse(text, &moment))
+        return "ERR invalid moment";
+    if (!backup_moment_is_of(&moment, backup->partition))
+        return "ERR the log of this copy has another name";
+    if (moment.committed < backup->cut.linked_upto)
+        return "ERR the data of this copy are beyond the cut";
+    set_moment(backup, &moment);
+    backup->is_confirmed = true;
+    backup->state = BACKUP_DRAINING;
+    return NULL;
+}
+
+const char *backup_confirm(struct backup *backup, struct bytes id, struct bytes what)
+{
+    bool is_copy = is_that(backup, id) && backup->cut.is_of_copy;
+    if (is_copy)
+        return backup->state == BACKUP_READY ? confirm_at(backup, what) : not_that_one;
     if (!is_that(backup, id) || backup->is_held || backup->state < BACKUP_COPYING)
         return not_that_one;
+    if (what.len && !number_parse_uint64(what, &backup->cut.bytes))
+        return "ERR invalid number of bytes";
     backup->is_confirmed = true;
     if (backup->state == BACKUP_COPIED)
         next(backup);
@@ -495,97 +586,4 @@ bool backup_cancel(struct backup *backup, struct bytes id, struct bytes reason)
 bool backup_is_running(const struct backup *backup)
 {
     return backup->manifest != NULL;
-}
-
-void backup_reply_status(const struct backup *backup, struct reply *reply)
-{
-    uint64_t done = atomic_load(&backup->progress.bytes_done);
-    uint64_t total = atomic_load(&backup->progress.bytes_total);
-    bool is_busy = backup->manifest != NULL;
-    const struct backup_result *last = backup_record_result(backup->record);
-    char why[OPEN_MAX] = "";
-    bool has_no_open = backup->partition->pause.is_quiescing && is_quiet(backup, why);
-    bool is_now_quiet = has_no_open && backup->state == BACKUP_QUIESCING;
-    reply_map(reply, 13);
-    reply_pair_text(reply, "state", is_now_quiet ? "quiet" : state_names[backup->state]);
-    reply_pair_text(reply, "backup", is_busy ? backup->manifest->backup : "");
-    reply_pair_text(reply, "id", is_busy ? backup->manifest->id : "");
-    reply_pair_text(reply, "held", backup->is_held ? "yes" : "no");
-    reply_pair_text(reply, "waits-for", why);
-    reply_progress(reply, done, total);
-    reply_pair_text(reply, "last-backup", last->name);
-    reply_pair_text(reply, "last-status", !last->ended_ms ? "" : last->is_good ? "ok" : "err");
-    reply_pair_text(reply, "last-error", last->reason);
-    reply_pair_int(reply, "last-time", last->ended_ms / 1000);
-    reply_pair_int(reply, "last-success", last->success_ms / 1000);
-}
-
-void backup_info(const struct backup *backup, struct out *out)
-{
-    const struct backup_result *last = backup_record_result(backup->record);
-    out_printf(out,
-               "backup_in_progress:%d\r\nbackup_last_status:%s\r\nbackup_last_time:%" PRIu64
-               "\r\nbackup_last_success_time:%" PRIu64 "\r\n",
-               backup_is_running(backup),
-               !last->ended_ms ? "none"
-               : last->is_good ? "ok"
-                               : "err",
-               last->ended_ms / 1000, last->success_ms / 1000);
-}
-
-static void shard_name(const struct backup *backup, struct bytes shard,
-                       char name[BACKUP_NAME_MAX + 1])
-{
-    if (!shard.len)
-        shard = bytes_of(backup->partition->name);
-    (void)snprintf(name, BACKUP_NAME_MAX + 1, "%.*s", (int)shard.len, shard.data);
-}
-
-void backup_reply_list(const struct backup *backup, struct bytes shard, struct reply *reply)
-{
-    struct backup_catalog_entry *entries;
-    char name[BACKUP_NAME_MAX + 1];
-    char *dir = backup_catalog_of(backup->partition);
-    shard_name(backup, shard, name);
-    size_t count = backup_catalog_list(dir, name, &entries);
-    reply_array(reply, (int64_t)count);
-    for (size_t i = 0; i < count; i++) {
-        reply_map(reply, 6);
-        reply_pair_text(reply, "backup", entries[i].name);
-        reply_pair_text(reply, "id", entries[i].id);
-        reply_pair_int(reply, "taken-ms", entries[i].taken_ms);
-        reply_pair_int(reply, "bytes", entries[i].bytes);
-        reply_pair_text(reply, "slots", entries[i].slots);
-        reply_pair_int(reply, "parts", entries[i].parts);
-    }
-    free(entries);
-    free(dir);
-}
-
-const char *backup_delete(struct backup *backup, struct bytes name, struct bytes shard)
-{
-    static const char unknown[] = "NOBACKUP there is no such backup";
-    char of_shard[BACKUP_NAME_MAX + 1];
-    char of_backup[BACKUP_NAME_MAX + 1];
-    if (!backup_name_valid(name) || (shard.len && !backup_name_valid(shard)))
-        return unknown;
-    shard_name(backup, shard, of_shard);
-    if (backup->state != BACKUP_IDLE &&
-        (backup->state != BACKUP_DELETING || strcmp(backup->to, of_shard) != 0))
-        return in_progress;
-    (void)snprintf(of_backup, sizeof of_backup, "%.*s", (int)name.len, name.data);
-    char *dir = backup_catalog_of(backup->partition);
-    if (!backup_catalog_unlist(dir, of_backup, of_shard, backup->reason, sizeof backup->reason)) {
-        free(dir);
-        return unknown;
-    }
-    backup->has_more = backup->state == BACKUP_DELETING;
-    if (backup->has_more) {
-        free(dir);
-        return NULL;
-    }
-    backup->dir = dir;
-    manifest_set(&backup->to, of_shard);
-    work(backup, BACKUP_DELETING);
-    return NULL;
 }

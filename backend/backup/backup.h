@@ -33,6 +33,10 @@
  * one during it (store_cut.h). So a hold lasts as long as the batch in flight and the messages of the proxy take. From PREPARING until the cut the
  * log is not trimmed; a proxy that does not go on is given a minute.
  *
+ * Of a shard with several copies a copy that follows can make the files, so that the leader's clients do not feel it (backup_moment.h). It is
+ * led by the same proxy: PREPARING, READY, then `confirm` names the moment at which the leader has cut, and it drains until its data have
+ * that. The leader makes all steps and writes nothing; its `confirm` comes when the files are complete.
+ *
  * The files of the cut (links in `<data>/cut-partition-N`) are copied; unchanged ones become links to the newest
  * backup.
  */
@@ -55,6 +59,8 @@ struct backup_plan {
     struct bytes map;   /* shards.ini; empty: backup of one shard */
     struct bytes slots; /* ranges (slot_ranges.h); empty: all */
     bool is_full;       /* copy all files, without links to the last backup */
+    bool is_elsewhere;  /* a copy that follows makes the files: this one only holds */
+    bool is_of_copy;    /* this copy follows and makes the files */
     int64_t keep;       /* backup of one shard: number of backups to keep; 0: all */
 };
 
@@ -69,7 +75,8 @@ void backup_led_by(struct backup *backup, uint64_t session);
 const char *backup_quiesce(struct backup *backup, struct bytes id, uint64_t lease_ms);
 const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms);
 const char *backup_release(struct backup *backup, struct bytes id);
-const char *backup_confirm(struct backup *backup, struct bytes id);
+/* `what`: for a copy that follows the moment at which its leader has cut; for that leader the bytes of the files; else empty. */
+const char *backup_confirm(struct backup *backup, struct bytes id, struct bytes what);
 /* Cancels the backup with this id, or (empty) with any id; the reason (empty: "cancelled") is shown as its error. False: no such backup is in progress. */
 bool backup_cancel(struct backup *backup, struct bytes id, struct bytes reason);
 bool backup_is_running(const struct backup *backup);

@@ -95,7 +95,8 @@ static void add_backup_entry(void *owner, const char *backup, const char *path)
     struct backup_catalog_entry *entry = &found->entries[found->count++];
     *entry = (struct backup_catalog_entry){.taken_ms = manifest->taken_ms,
                                            .bytes = manifest_bytes(manifest),
-                                           .parts = count_parts(manifest)};
+                                           .parts = count_parts(manifest),
+                                           .copy = manifest->copy};
     (void)snprintf(entry->name, sizeof entry->name, "%s", backup);
     (void)snprintf(entry->id, sizeof entry->id, "%s", manifest->id);
     (void)snprintf(entry->slots, sizeof entry->slots, "%s", manifest->slots);
@@ -122,14 +123,20 @@ size_t backup_catalog_list(const char *dir, const char *shard,
     return found.count;
 }
 
-struct manifest *backup_catalog_newest(const char *dir, const char *shard)
+/* May unchanged files of this backup be those of this copy? Files of different copies have equal names. */
+static bool may_share(const struct backup_catalog_entry *entry, uint64_t copy)
+{
+    return !*entry->slots && (!entry->copy || entry->copy == copy);
+}
+
+struct manifest *backup_catalog_newest(const char *dir, const char *shard, uint64_t copy)
 {
     char path[PATH_MAX];
     char reason[REASON_MAX];
     struct backup_catalog_entry *entries;
     struct manifest *manifest = NULL;
     size_t count = backup_catalog_list(dir, shard, &entries);
-    while (count && *entries[count - 1].slots)
+    while (count && !may_share(&entries[count - 1], copy))
         count--;
     if (count &&
         backup_catalog_path(path, dir, entries[count - 1].name, shard, reason, sizeof reason))
@@ -187,17 +194,26 @@ bool backup_catalog_delete(const char *dir, const char *backup, const char *shar
     return true;
 }
 
+bool backup_catalog_is_of_other(const char *dir, const char *backup, const char *shard,
+                                uint64_t copy)
+{
+    char path[PATH_MAX];
+    return find_shard_folder(path, dir, backup, shard) && manifest_is_of_other(path, copy);
+}
+
 struct cleaner {
     const char *dir;
     const char *shard;
+    uint64_t copy;
 };
 
 static void clean(void *owner, const char *backup, const char *path)
 {
     const struct cleaner *cleaner = owner;
     char reason[REASON_MAX];
-    if (rmdir(path) == 0 || !manifest_is_begun(path) || manifest_is_sealed(path))
-        return; /* not marked yet, no backup, or a complete one */
+    if (rmdir(path) == 0 || !manifest_is_begun(path) || manifest_is_sealed(path) ||
+        manifest_is_of_other(path, cleaner->copy))
+        return; /* not marked yet, no backup, a complete one, or of another copy */
     if (backup_catalog_delete(cleaner->dir, backup, cleaner->shard, reason, sizeof reason))
         log_event(LOG_INFO, "backup_removed", "backup=%s shard=%s", backup, cleaner->shard);
     else
@@ -219,16 +235,16 @@ static void clean_empty(const char *dir)
     disk_list_free(&list);
 }
 
-void backup_catalog_clean(const char *dir, const char *shard)
+void backup_catalog_clean(const char *dir, const char *shard, uint64_t copy)
 {
-    struct cleaner cleaner = {dir, shard};
+    struct cleaner cleaner = {dir, shard, copy};
     each_backup(dir, shard, clean, &cleaner);
     clean_empty(dir);
 }
 
-bool backup_catalog_make(const char *dir, const char *backup, const char *shard, char *error,
-                         size_t size)
+bool backup_catalog_make(const char *dir, const struct manifest *manifest, char *error, size_t size)
 {
+    const char *backup = manifest->backup, *shard = manifest->shard;
     char path[PATH_MAX];
     if (!backup_catalog_path(path, dir, backup, shard, error, size))
         return false;
@@ -239,5 +255,5 @@ bool backup_catalog_make(const char *dir, const char *backup, const char *shard,
         (void)snprintf(error, size, "%s: symbolic links are not allowed here", path);
         return false;
     }
-    return is_made && manifest_begin(path, error, size);
+    return is_made && manifest_begin(path, manifest->copy, error, size);
 }

@@ -20,6 +20,7 @@ struct backup_catalog_entry {
     uint64_t taken_ms;
     uint64_t bytes;
     uint32_t parts; /* number of shards that have a part */
+    uint64_t copy;  /* of the manifest */
 };
 
 /* Writes <dir>/<backup>/<shard> to path[PATH_MAX]. False and a reason: the path is too long. */
@@ -29,18 +30,22 @@ bool backup_catalog_path(char *path, const char *dir, const char *backup, const 
  * no backups. */
 size_t backup_catalog_list(const char *dir, const char *shard,
                            struct backup_catalog_entry **entries);
-/* The manifest of the newest backup of all slots; NULL: there is no backup. */
-struct manifest *backup_catalog_newest(const char *dir, const char *shard);
+/* The manifest of the newest backup of all slots that this copy of the shard wrote, or a program that did not say which; NULL: there is none. */
+struct manifest *backup_catalog_newest(const char *dir, const char *shard, uint64_t copy);
 /* Marks the shard's part of a backup as deleted, so that its files may be removed. False and a reason: the directory
  * does not exist, or is no backup. */
 bool backup_catalog_unlist(const char *dir, const char *backup, const char *shard, char *error,
                            size_t size);
+/* Is it a directory that another copy of the shard may be filling? */
+bool backup_catalog_is_of_other(const char *dir, const char *backup, const char *shard,
+                                uint64_t copy);
 /* Unlists the backup and removes its files. False and a reason. */
 bool backup_catalog_delete(const char *dir, const char *backup, const char *shard, char *error,
                            size_t size);
-/* Removes marked directories of the shard that interruptions left, and empty directories. */
-void backup_catalog_clean(const char *dir, const char *shard);
-/* Creates a shard's directory with its mark, even while another shard's backup_catalog_clean removes the empty parent.
+/* Removes marked directories of the shard that interruptions left, and empty directories. Those of another copy of the shard stay, which may be
+ * filling them: the copies may share `dir`. */
+void backup_catalog_clean(const char *dir, const char *shard, uint64_t copy);
+/* Creates the directory of the manifest's shard with its mark, even while another shard's backup_catalog_clean removes the empty parent.
  * False and a reason, e.g. that the path contains a symbolic link. */
-bool backup_catalog_make(const char *dir, const char *backup, const char *shard, char *error,
+bool backup_catalog_make(const char *dir, const struct manifest *manifest, char *error,
                          size_t size);

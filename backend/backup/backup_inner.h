@@ -2,11 +2,13 @@
  * backup_inner.h - what the files of a backup share (backup.h).
  *
  *   backup.c ──────► states and commands, on the partition's thread
+ *   backup_show.c ─► STATUS, LIST, DELETE, likewise
  *   backup_job.c ──► files, on the worker's thread
  */
 #pragma once
 
 #include "backend/backup/backup.h"
+#include "backend/backup/backup_moment.h"
 #include "backend/backup/backup_record.h"
 #include "backend/backup/backup_slots.h"
 #include "backend/backup/disk_file.h"
@@ -14,7 +16,7 @@
 #include "backend/backup/store_cut.h"
 #include "shared/net/worker.h"
 
-enum { REASON_MAX = 512 };
+enum { REASON_MAX = 512, BACKUP_OPEN_MAX = 512 };
 
 enum backup_state {
     BACKUP_IDLE,
@@ -38,6 +40,13 @@ struct backup_leader {
 struct backup_cut {
     char *dir;
     struct cut *files; /* from PREPARING until they were copied; NULL: none */
+    bool is_of_copy;   /* this copy follows: it holds nothing, and its cut ends with the moment */
+    bool is_elsewhere; /* this copy leads and only holds: another one makes the files */
+    struct backup_moment moment; /* of a copy that follows */
+    uint64_t linked_upto;        /* of a copy that follows: its tables have no later record */
+    uint64_t named_ms; /* of a copy that follows: when it was told the moment; monotonic */
+    uint64_t bytes;    /* of the files elsewhere */
+    uint64_t copy;     /* id of this copy (backup_copy_id) */
 };
 
 struct backup {
@@ -68,6 +77,13 @@ struct backup {
     struct backup_record *record;   /* the last backup that ended */
 };
 
+extern const char backup_in_progress[];
+/* The directory of backups: `backup-dir`, or by default one beside the data. The caller frees the text. */
+char *backup_catalog_of(const struct partition *partition);
+/* Has no shard a record of a transaction of this partition, nor this partition of others? Else writes the reason. */
+bool backup_is_quiet(const struct backup *backup, char why[BACKUP_OPEN_MAX]);
+/* Enters a state in which the worker works. */
+void backup_work(struct backup *backup, enum backup_state state);
 /* job.work: does the part of the state that it is in. */
 void backup_run_job(struct job *job);
 /* Removes the files of a backup that failed. */

@@ -29,15 +29,15 @@ static bool failed(struct backup *backup, const char *path)
 
 static bool prepare_folders(struct backup *backup)
 {
-    backup_catalog_clean(backup->dir, backup->manifest->shard);
+    backup_catalog_clean(backup->dir, backup->manifest->shard, backup->cut.copy);
     if (path_exists(backup->to)) {
         errno = EEXIST;
         return failed(backup, backup->to);
     }
     if (!path_remove(backup->cut.dir))
         return failed(backup, backup->cut.dir);
-    return backup_catalog_make(backup->dir, backup->manifest->backup, backup->manifest->shard,
-                               backup->reason, sizeof backup->reason) &&
+    return backup_catalog_make(backup->dir, backup->manifest, backup->reason,
+                               sizeof backup->reason) &&
            storage_flush(backup->partition->storage, backup->reason, sizeof backup->reason) == OK;
 }
 
@@ -110,9 +110,10 @@ static bool copy(struct backup *backup)
                  backup_slots_cut(&backup->slots, backup->partition, backup->cut.dir,
                                   &backup->progress, backup->reason, sizeof backup->reason)) &&
                 list_cut(backup);
-    struct manifest *before = good && !backup->is_full
-                                  ? backup_catalog_newest(backup->dir, backup->manifest->shard)
-                                  : NULL;
+    struct manifest *before =
+        good && !backup->is_full
+            ? backup_catalog_newest(backup->dir, backup->manifest->shard, backup->cut.copy)
+            : NULL;
     for (size_t i = 0; good && i < backup->manifest->count; i++) {
         struct backup_file *file = &backup->manifest->files[i];
         good =
@@ -158,19 +159,22 @@ static bool seal(struct backup *backup)
 
 void backup_remove_partial(const struct backup *backup)
 {
+    if (backup->cut.is_elsewhere)
+        return;
     (void)path_remove(backup->cut.dir);
     if (backup->manifest)
-        backup_catalog_clean(backup->dir, backup->manifest->shard);
+        backup_catalog_clean(backup->dir, backup->manifest->shard, backup->cut.copy);
 }
 
 void backup_run_job(struct job *job)
 {
     struct backup *backup = container_of(job, struct backup, job);
     if (backup->state == BACKUP_DELETING) {
-        backup_catalog_clean(backup->dir, backup->to);
+        backup_catalog_clean(backup->dir, backup->to, backup->cut.copy);
         return;
     }
-    backup->good = backup->slots.is_none               ? true
+    bool has_none = backup->slots.is_none || backup->cut.is_elsewhere;
+    backup->good = has_none                            ? true
                    : backup->state == BACKUP_PREPARING ? prepare(backup)
                    : backup->state == BACKUP_COPYING   ? copy(backup)
                                                        : seal(backup);

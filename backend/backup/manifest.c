@@ -18,6 +18,7 @@
 static const char json_name[] = "MANIFEST.json";
 static const char digest_name[] = "MANIFEST.sha256";
 static const char mark_name[] = "UNFINISHED";
+enum { MARK_LINE_MAX = 32 };
 
 enum { DIGEST_LINE_MAX = 128 };
 
@@ -118,6 +119,10 @@ static json_t *to_json(const struct manifest *manifest)
     CHECK(json_object_set_new(root, "log_id", json_string(log_id)) == 0);
     CHECK(json_object_set_new(root, "hybrid_us", json_integer((json_int_t)manifest->hybrid_us)) ==
           0);
+    char copy[17];
+    (void)snprintf(copy, sizeof copy, "%016llx", (unsigned long long)manifest->copy);
+    if (manifest->copy)
+        CHECK(json_object_set_new(root, "copy", json_string(copy)) == 0);
     if (*manifest->slots)
         CHECK(json_object_set_new(root, "slots", json_string(manifest->slots)) == 0);
     return root;
@@ -136,12 +141,31 @@ static bool write_two(const char *dir, const char *text, char *error, size_t siz
            disk_write(path, (struct bytes){line, (size_t)len}, error, size);
 }
 
-bool manifest_begin(const char *dir, char *error, size_t size)
+bool manifest_begin(const char *dir, uint64_t copy, char *error, size_t size)
 {
     char path[PATH_MAX];
-    if (!disk_path(path, dir, mark_name, error, size) || !disk_write(path, BYTES(""), error, size))
+    char line[MARK_LINE_MAX];
+    int len = snprintf(line, sizeof line, "copy %016llx\n", (unsigned long long)copy);
+    if (!disk_path(path, dir, mark_name, error, size) ||
+        !disk_write(path, (struct bytes){line, copy ? (size_t)len : 0}, error, size))
         return false;
     return path_sync(dir) || disk_failed(dir, error, size);
+}
+
+/* The mark of a backup that is being deleted has other text. */
+bool manifest_is_of_other(const char *dir, uint64_t copy)
+{
+    char path[PATH_MAX];
+    char line[MARK_LINE_MAX];
+    char reason[64];
+    struct bytes text;
+    if (!copy || !disk_path(path, dir, mark_name, reason, sizeof reason) ||
+        !disk_read(path, sizeof line - 1, &text, reason, sizeof reason))
+        return false;
+    (void)snprintf(line, sizeof line, "%.*s", (int)text.len, text.len ? text.data : "");
+    free((char *)text.data);
+    uint64_t marked = strncmp(line, "copy ", 5) == 0 ? strtoull(line + 5, NULL, 16) : 0;
+    return marked && marked != copy;
 }
 
 static bool has(const char *dir, const char *name)
@@ -218,17 +242,18 @@ static bool from_json(struct manifest *manifest, json_t *root)
     const char *map;
     const char *slots = "";
     const char *log_id = "";
+    const char *copy = "";
     json_int_t hybrid_us = 0;
     json_int_t partition;
     json_int_t data_format;
     json_int_t taken_ms;
     json_int_t batch_index;
     json_t *files;
-    if (json_unpack(root, "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s?s, s?s, s?I}", "backup",
-                    &backup, "id", &id, "shard", &shard, "map", &map, "partition", &partition,
-                    "data_format", &data_format, "taken_ms", &taken_ms, "batch_index", &batch_index,
-                    "files", &files, "slots", &slots, "log_id", &log_id, "hybrid_us",
-                    &hybrid_us) != 0 ||
+    if (json_unpack(root, "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s?s, s?s, s?I, s?s}",
+                    "backup", &backup, "id", &id, "shard", &shard, "map", &map, "partition",
+                    &partition, "data_format", &data_format, "taken_ms", &taken_ms, "batch_index",
+                    &batch_index, "files", &files, "slots", &slots, "log_id", &log_id, "hybrid_us",
+                    &hybrid_us, "copy", &copy) != 0 ||
         !json_is_array(files))
         return false;
     manifest_set(&manifest->backup, backup);
@@ -242,6 +267,7 @@ static bool from_json(struct manifest *manifest, json_t *root)
     manifest->batch_index = (uint64_t)batch_index;
     manifest->log_id = strtoull(log_id, NULL, 16);
     manifest->hybrid_us = (uint64_t)hybrid_us;
+    manifest->copy = strtoull(copy, NULL, 16);
     return backup_name_valid(bytes_of(backup)) && backup_name_valid(bytes_of(shard)) &&
            strlen(slots) <= BACKUP_SLOTS_MAX && parse_files(manifest, files);
 }

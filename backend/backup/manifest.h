@@ -44,6 +44,8 @@ struct manifest {
     uint64_t batch_index; /* last batch in the backup */
     uint64_t log_id;      /* name of its log; 0: the program was too old to tell */
     uint64_t hybrid_us;   /* time of the batch (hybrid_clock.h) */
+    /* which copy of the shard wrote it (backup_copy_id); 0: it has one copy, or the program was older */
+    uint64_t copy;
     struct backup_file *files;
     size_t count;
 };
@@ -55,10 +57,12 @@ void manifest_set(char **text, const char *value);
 struct backup_file *manifest_add(struct manifest *manifest, const char *name);
 const struct backup_file *manifest_find(const struct manifest *manifest, const char *name);
 uint64_t manifest_bytes(const struct manifest *manifest);
-/* Durably marks an empty directory as a backup in progress. False and a reason. */
-bool manifest_begin(const char *dir, char *error, size_t size);
+/* Durably marks an empty directory as a backup in progress, of this copy of the shard; 0: of any. False and a reason. */
+bool manifest_begin(const char *dir, uint64_t copy, char *error, size_t size);
 /* Does the directory have the mark UNFINISHED? */
 bool manifest_is_begun(const char *dir);
+/* Has another copy of the shard than this one made the mark, which may still be writing there? 0: this is the only one. */
+bool manifest_is_of_other(const char *dir, uint64_t copy);
 /* Does the digest fit the manifest? Then the backup is complete, or was before it began to be deleted. */
 bool manifest_is_sealed(const char *dir);
 /* Writes the manifest durably into the directory and removes the mark. False and a one-line reason in error[size]. */

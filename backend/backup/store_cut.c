@@ -5,6 +5,7 @@
 #include "shared/check.h"
 #include "shared/error.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@ struct cut {
     struct wal_cursor *hold; /* keeps the WAL from being trimmed; NULL after cut_end */
     struct wal_copy *log;    /* from cut_end to cut_write */
     uint64_t committed;
+    bool is_exact; /* the copy has no batch after `committed` */
 };
 
 /* The oldest batch may be trimmed before the cursor is made. */
@@ -48,9 +50,20 @@ int cut_end(struct cut *cut, char *error, size_t size)
     return cut->log ? OK : ERR_STORE;
 }
 
+int cut_end_at(struct cut *cut, uint64_t index, char *error, size_t size)
+{
+    int err = cut_end(cut, error, size);
+    CHECK(cut->committed >= index);
+    cut->committed = index;
+    cut->is_exact = true;
+    return err;
+}
+
 int cut_write(struct cut *cut, const char *path, char *error, size_t size)
 {
-    int err = wal_copy_write(cut->log, path, cut->committed, error, size);
+    int err = cut->is_exact ? wal_copy_end(cut->log, cut->committed, error, size) : OK;
+    if (err == OK)
+        err = wal_copy_write(cut->log, path, cut->committed, error, size);
     wal_copy_free(cut->log);
     cut->log = NULL;
     return err;

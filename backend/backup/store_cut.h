@@ -11,6 +11,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct cut;
 struct storage;
@@ -21,6 +22,9 @@ struct cut *cut_begin(struct storage *storage, const char *path, char *error, si
 /* The copy has every batch that is committed now. Batches behind it may be copied too; with several copies of the data they are dropped when
  * the copy is opened. OK, or ERR_STORE and a reason. */
 int cut_end(struct cut *cut, char *error, size_t size);
+/* As cut_end, of a copy that follows: the last batch is `index`, which the leader has named after cut_begin, and which is committed here, perhaps
+ * with later ones. Those are left out, because the rows of a batch in the log cannot be told from those of an earlier moment once they are in tables. */
+int cut_end_at(struct cut *cut, uint64_t index, char *error, size_t size);
 /* Completes the copy at `path`, and closes the WAL's files, so that trimmed ones take no space any more; to be called once, after cut_end. Errors
  * likewise. */
 int cut_write(struct cut *cut, const char *path, char *error, size_t size);

@@ -36,8 +36,9 @@ static bool takes(struct call *call, uint32_t *i, const char *word, struct bytes
     return true;
 }
 
-/* Parses [NAME name] [SHARD shard] [ID id] [MAP text] [SLOTS ranges] [FULL|INCREMENTAL] [KEEP n]. */
-static bool parse_plan(struct call *call, struct backup_plan *plan)
+/* Parses [NAME name] [SHARD shard] [ID id] [MAP text] [SLOTS ranges] [FULL|INCREMENTAL] [KEEP n], and of PREPARE [COPY|ELSEWHERE]: the files are
+ * made by this copy, which follows; or by another one than this, which leads. */
+static bool parse_plan(struct call *call, bool is_led, struct backup_plan *plan)
 {
     struct bytes keep = BYTES("0");
     *plan = (struct backup_plan){0};
@@ -50,6 +51,10 @@ static bool parse_plan(struct call *call, struct backup_plan *plan)
         }
         if (is_full || bytes_is(call->argv[i], "INCREMENTAL")) {
             plan->is_full = is_full;
+        } else if (bytes_is(call->argv[i], "COPY") && is_led) {
+            plan->is_of_copy = true;
+        } else if (bytes_is(call->argv[i], "ELSEWHERE") && is_led) {
+            plan->is_elsewhere = true;
         } else if (!takes(call, &i, "NAME", &plan->name) &&
                    !takes(call, &i, "SHARD", &plan->shard) && !takes(call, &i, "ID", &plan->id) &&
                    !takes(call, &i, "MAP", &plan->map) && !takes(call, &i, "SLOTS", &plan->slots) &&
@@ -70,7 +75,7 @@ static void handle_begin(struct call *call, bool is_led)
     struct backup_plan plan;
     struct backup *backup = call->partition->saves.backup;
     char name[BACKUP_TIME_NAME_MAX];
-    if (!parse_plan(call, &plan))
+    if (!parse_plan(call, is_led, &plan))
         return;
     if (!plan.name.len)
         plan.name = backup_time_name(call->now_ms, name);
@@ -120,8 +125,8 @@ void cmd_scree_backup(struct call *call)
         handle_lease(call, backup_cut);
     else if (bytes_is(what, "RELEASE") && argc == 4)
         reply_led_step(call, backup_release(backup, call->argv[3]));
-    else if (bytes_is(what, "CONFIRM") && argc == 4)
-        reply_led_step(call, backup_confirm(backup, call->argv[3]));
+    else if (bytes_is(what, "CONFIRM") && (argc == 4 || argc == 5))
+        reply_led_step(call, backup_confirm(backup, call->argv[3], last_argument(call, 4)));
     else
         call_error(call, ERR_SYNTAX);
 }

@@ -116,6 +116,9 @@ int wal_copy(struct wal *wal, const char *path, uint64_t committed, char *error,
 /* The same in two steps. The first one opens the files, which takes no longer than that; the copy has the batches that are shown then, whatever
  * is appended and trimmed before it is written. NULL and a one-line reason: a file cannot be opened. */
 struct wal_copy *wal_copy_begin(struct wal *wal, char *error, size_t size);
+/* Between these two, on any thread: the copy ends with batch `index`, and has none of those that follow it; without any batch, if the log begins behind
+ * it. ERR_STORE and a one-line reason: the copy lacks this batch, or it cannot be read. */
+int wal_copy_end(struct wal_copy *copy, uint64_t index, char *error, size_t size);
 int wal_copy_write(const struct wal_copy *copy, const char *path, uint64_t committed, char *error,
                    size_t size);
 /* NULL is allowed. */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +154,7 @@ static int copy_file_bytes(int from, int to, uint64_t bytes)
 struct wal_copy {
     struct part *parts;
     size_t count;
+    uint64_t first; /* batch of the log, or the one that will be */
 };
 
 struct wal_copy *wal_copy_begin(struct wal *wal, char *error, size_t size)
@@ -160,6 +162,7 @@ struct wal_copy *wal_copy_begin(struct wal *wal, char *error, size_t size)
     struct wal_copy *copy = calloc(1, sizeof *copy);
     CHECK(copy);
     copy->parts = open_parts(wal, 0, &copy->count);
+    copy->first = copy->parts && copy->count ? copy->parts[0].first : wal_first(wal);
     if (copy->parts)
         return copy;
     (void)wal_segment_failure(wal->path, error, size);
@@ -173,6 +176,42 @@ void wal_copy_free(struct wal_copy *copy)
         return;
     close_parts(copy->parts, copy->count);
     free(copy);
+}
+
+/* Shortens the part to the batches up to `index`, which is one of them. False and errno: they cannot be read. */
+static bool shorten_part(struct part *part, uint64_t index)
+{
+    struct wal_reader reader;
+    struct bytes batch;
+    enum wal_read read = WAL_READ;
+    wal_reader_init(&reader);
+    wal_reader_begin(&reader, part->fd, part->bytes);
+    for (uint64_t at = part->first; at <= index && read == WAL_READ; at++)
+        read = wal_reader_next(&reader, at, &batch);
+    if (read == WAL_READ_END)
+        errno = EIO; /* it is damaged */
+    part->bytes = reader.at;
+    part->last = index;
+    wal_reader_fini(&reader);
+    return read == WAL_READ;
+}
+
+int wal_copy_end(struct wal_copy *copy, uint64_t index, char *error, size_t size)
+{
+    while (copy->count && copy->parts[copy->count - 1].first > index)
+        (void)close(copy->parts[--copy->count].fd);
+    struct part *last = copy->count ? &copy->parts[copy->count - 1] : NULL;
+    if (!last && index + 1 == copy->first)
+        return OK; /* the tables have it, and the log nothing after it that is wanted */
+    if (!last || last->last < index) {
+        (void)snprintf(error, size, "the log does not have batch %" PRIu64, index);
+        return ERR_STORE;
+    }
+    if (last->last == index || shorten_part(last, index))
+        return OK;
+    (void)snprintf(error, size, "the log up to batch %" PRIu64 " cannot be read: %s", index,
+                   strerror(errno));
+    return ERR_STORE;
 }
 
 static int copy_part(const struct part *part, const char *path, char *error, size_t size)

@@ -2,6 +2,7 @@
 
 #include "proxy/core/client.h"
 #include "proxy/core/worker.h"
+#include "proxy/upstream/copy_control.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "shared/check.h"
@@ -52,6 +53,37 @@ void request_fan_out_with(struct request *request, const struct fan_out *how, re
         request_hold(request);
     for (uint32_t i = 0; i < count; i++)
         send_to(request, how, i, first + i);
+    if (!is_handler)
+        request_go(request);
+}
+
+/* Sends a part on the control connection of its copy. */
+static void send_fan_part(struct request *request, const struct fan_part *how, uint32_t i)
+{
+    struct pool *pool = request->worker->pool;
+    struct node *node = how->node;
+    struct upstream *upstream =
+        node->is_copy ? copy_control(pool, node) : pool_pick(pool, node->index, LANE_CONTROL, 2);
+    struct part *part = command_find_argv(how->argv, how->argc) == request->command
+                            ? request_part(request, i, node)
+                            : request_helper_part(request, i, node);
+    upstream_send_words(upstream, part, request->worker->home, how->argv, how->argc);
+}
+
+void request_fan_out_to(struct request *request, const struct fan_part *parts, uint32_t count,
+                        request_done_fn *done)
+{
+    bool is_handler = request->progress.is_running;
+    if (!request->worker->pool->nodes) { /* the worker is stopping */
+        request_release(request);
+        return;
+    }
+    CHECK(count > 0 && count <= UINT16_MAX);
+    request_wait_parts(request, count, done);
+    if (!is_handler)
+        request_hold(request);
+    for (uint32_t i = 0; i < count; i++)
+        send_fan_part(request, &parts[i], i);
     if (!is_handler)
         request_go(request);
 }

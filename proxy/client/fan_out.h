@@ -8,6 +8,7 @@
 #include "proxy/core/request.h"
 
 struct keyspace;
+struct node;
 
 enum { SHARDS_ALL = -1, SHARDS_ANY = -2 };
 /* Sends argv (a complete command) to the shard with this index in worker->snapshot->map, to all shards or to any one.
@@ -26,6 +27,15 @@ struct fan_out {
 enum { FAN_OUT_ARGS = 16 };
 void request_fan_out_with(struct request *request, const struct fan_out *how,
                           request_done_fn *done);
+/* A command for one copy of a shard. */
+struct fan_part {
+    struct node *node; /* of pool->nodes, or of the copies of one of them */
+    const struct bytes *argv;
+    uint32_t argc;
+};
+/* Sends each of these commands, 65535 at most, on LANE_CONTROL. Reply i is that to parts[i]. */
+void request_fan_out_to(struct request *request, const struct fan_part *parts, uint32_t count,
+                        request_done_fn *done);
 /* Sends each of these commands to all shards. Reply c * shards + i is that of shard i to command c. */
 void request_fan_out_each(struct request *request, const struct fan_out *commands, uint32_t count,
                           request_done_fn *done);

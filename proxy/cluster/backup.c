@@ -2,9 +2,12 @@
 
 #include "proxy/client/fan_out.h"
 #include "proxy/cluster/backup_cancel.h"
+#include "proxy/cluster/backup_copies.h"
 #include "proxy/cluster/backup_list.h"
 #include "proxy/cluster/backup_status.h"
+#include "proxy/cluster/backup_sum.h"
 #include "proxy/core/error_replies.h"
+#include "proxy/core/node.h"
 #include "proxy/core/request.h"
 #include "proxy/core/worker.h"
 #include "proxy/upstream/pool.h"
@@ -27,17 +30,20 @@ enum {
 
 enum step {
     STEP_IDLE,
+    STEP_CHOOSE,
     STEP_PREPARE,
     STEP_QUIESCE,
     STEP_CUT,
     STEP_RELEASE,
     STEP_CONFIRM,
     STEP_COPY,
+    STEP_REPORT,
     STEP_KEEP,
 };
 
-static const char *const step_names[] = {"idle",      "preparing",  "quiescing", "cutting",
-                                         "releasing", "confirming", "copying",   "deleting-old"};
+static const char *const step_names[] = {"idle",          "choosing",    "preparing",  "quiescing",
+                                         "cutting",       "releasing",   "confirming", "copying",
+                                         "reporting-end", "deleting-old"};
 
 struct cluster_backup {
     struct proxy_worker *worker;
@@ -55,6 +61,7 @@ struct cluster_backup {
     uint64_t poll_ms;
     struct backup_wish wish;
     struct backup_view view;
+    struct backup_copies copies;
     char id[BACKUP_ID_LEN + 1];
     struct request *waiter; /* the client's request, which waits for the end; NULL: none */
     char *map;              /* text of the shard map, in the format of shards.ini */
@@ -89,10 +96,13 @@ static void send_to_shards(struct cluster_backup *backup, const char *what, cons
     fan_out_backup(backup, request_internal(backup->worker), argv, more ? 5 : 4, 0, done);
 }
 
+/* Asks all shards, and the copies that make files. */
 static void ask_status(struct cluster_backup *backup)
 {
     const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("STATUS")};
-    fan_out_backup(backup, request_internal(backup->worker), argv, 3, 0, on_status);
+    backup->is_asking = true;
+    (void)backup_copies_send(&backup->copies, request_internal(backup->worker), BACKUP_ROLE_ALL,
+                             argv, 3, on_status);
 }
 
 static void on_timer(void *owner)
@@ -142,7 +152,7 @@ static void finish_cluster_backup(struct cluster_backup *backup, bool good, cons
 
 static void abort_cluster_backup(struct cluster_backup *backup, const char *reason)
 {
-    backup_cancel_at_shards(backup->cancels, backup->id, reason);
+    backup_cancel_at_shards(backup->cancels, backup->id, reason, backup->copies.count);
     finish_cluster_backup(backup, false, reason);
     backup->is_asking = false;
 }
@@ -156,11 +166,26 @@ static void try_again(struct cluster_backup *backup, const char *reason)
     }
     log_event(LOG_WARN, "backup_cut_again", "backup=%s reason=" LOG_QUOTED, backup->view.name,
               reason);
-    backup_cancel_at_shards(backup->cancels, backup->id, reason);
+    backup_cancel_at_shards(backup->cancels, backup->id, reason, backup->copies.count);
     backup->is_asking = false;
     backup->step = STEP_PREPARE;
     backup->is_retry = true;
     timer_start(backup->timer, RETRY_MS, 0);
+}
+
+/* A copy that makes files has failed: its leader makes them in the next attempt. Parts of this one may be complete, so the next has another name. */
+static void try_without_copy(struct cluster_backup *backup, uint32_t shard, const char *reason)
+{
+    char name[BACKUP_NAME_MAX + 1];
+    backup_copier_drop(&backup->copies, shard);
+    backup_copies_print(&backup->copies, backup->worker->snapshot->map, backup->view.copied_by,
+                        sizeof backup->view.copied_by);
+    try_again(backup, reason);
+    if (backup->step == STEP_IDLE)
+        return;
+    (void)snprintf(name, sizeof name, "%.*s.%u", BACKUP_NAME_MAX - 2, backup->wish.name,
+                   backup->attempt + 1);
+    memcpy(backup->view.name, name, sizeof name);
 }
 
 static bool map_is_same(struct cluster_backup *backup)
@@ -178,28 +203,39 @@ static bool map_is_same(struct cluster_backup *backup)
 static void write_refusal(const struct shard_reply *answer, struct bytes text,
                           char reason[BACKUP_REASON_MAX])
 {
+    const struct node *node = answer->node;
     int len = (int)(text.len < 400 ? text.len : 400);
     int code = (int)strlen(SHARD_LOST_CODE " ");
     if (error_has_code(text, SHARD_LOST_CODE))
         (void)snprintf(reason, BACKUP_REASON_MAX, "%.*s", len - code, text.data + code);
     else
-        (void)snprintf(reason, BACKUP_REASON_MAX, "shard '%s': %.*s", answer->shard, len,
-                       len ? text.data : "");
+        (void)snprintf(reason, BACKUP_REASON_MAX, "shard '%s'%s%s%s: %.*s", answer->shard,
+                       node->is_copy ? " (" : "", node->is_copy ? node->address : "",
+                       node->is_copy ? ")" : "", len, len ? text.data : "");
 }
 
-/* Writes the first reply that is not +OK as the reason. False: all replies are +OK. */
-static bool find_refusal(const struct request *request, char reason[BACKUP_REASON_MAX])
+/* Writes the first reply that is not +OK as the reason, of those of leaders, or of copies that make files. NULL: they are all +OK. */
+static const struct shard_reply *refusal_in(const struct request *request, bool is_copy,
+                                            char reason[BACKUP_REASON_MAX])
 {
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         struct resp_value value = {0};
         size_t pos = 0;
-        if (resp_value_next(answer->frame, &pos, &value) && value.type == '+')
+        if (answer->node->is_copy != is_copy ||
+            (resp_value_next(answer->frame, &pos, &value) && value.type == '+'))
             continue;
         write_refusal(answer, value.text, reason);
-        return true;
+        return answer;
     }
-    return false;
+    return NULL;
+}
+
+/* Writes the first reply that is not +OK as the reason. False: all replies are +OK. */
+static bool find_refusal(const struct request *request, char reason[BACKUP_REASON_MAX])
+{
+    const struct shard_reply *refused = refusal_in(request, false, reason);
+    return refused || refusal_in(request, true, reason);
 }
 
 static void poll_again(struct cluster_backup *backup)
@@ -279,7 +315,10 @@ static void on_release(struct client *client, struct request *request, struct re
     if (!backup)
         return;
     backup->step = STEP_CONFIRM;
-    send_to_shards(backup, "CONFIRM", NULL, on_confirm);
+    backup->is_asking = backup_copies_confirm(&backup->copies, request_internal(backup->worker),
+                                              BACKUP_ROLE_FILES, backup->id, on_confirm);
+    if (!backup->is_asking) /* the copy of the only shard is no longer there: STATUS says so */
+        ask_status(backup);
 }
 
 static void on_confirm(struct client *client, struct request *request, struct reply *reply)
@@ -290,8 +329,13 @@ static void on_confirm(struct client *client, struct request *request, struct re
     (void)reply;
     if (!backup)
         return;
-    if (find_refusal(request, reason)) {
+    if (refusal_in(request, false, reason)) {
         abort_cluster_backup(backup, reason);
+        return;
+    }
+    const struct shard_reply *copy = refusal_in(request, true, reason);
+    if (copy) {
+        try_without_copy(backup, copy->node->index, reason);
         return;
     }
     backup->step = STEP_COPY;
@@ -308,62 +352,39 @@ static void on_kept(struct proxy_worker *worker)
 
 /* ---- STATUS ---- */
 
-/* Does the shard work on this backup? */
-static bool is_ours(const struct cluster_backup *backup, const struct shard_status *status)
+/* Leaders that have only held write down how the backup ended. */
+static void on_reported(struct client *client, struct request *request, struct reply *reply)
 {
-    return bytes_equal(status->id, bytes_of(backup->id));
+    struct cluster_backup *backup = answered(request);
+    (void)client;
+    (void)reply;
+    if (backup)
+        ask_status(backup);
 }
 
-/* Sum over all shards. */
-struct sum {
-    uint32_t ready;    /* shards that are prepared */
-    uint32_t quiet;    /* shards without open transactions */
-    uint32_t have_cut; /* shards that have cut and hold writes */
-    uint32_t done;     /* shards that have written their manifest */
-    uint32_t silent;
-    bool has_failed;
-    char reason[BACKUP_REASON_MAX];
-    char unquiet[BACKUP_REASON_MAX]; /* a shard that is not quiet, and why */
-};
-
-/* Writes why a shard is not quiet. A shard that does not answer explains why others are not, so it is named first. */
-static void note_unquiet(const struct shard_reply *answer, const struct shard_status *status,
-                         struct sum *sum)
+static void keep_newest(struct cluster_backup *backup)
 {
-    if (status->is_silent && sum->silent == 0)
-        (void)snprintf(sum->unquiet, sizeof sum->unquiet,
-                       "shard '%s' does not answer: check that it runs", answer->shard);
-    else if (status->waits_for.len && !*sum->unquiet)
-        (void)snprintf(sum->unquiet, sizeof sum->unquiet, "shard '%s': %.*s", answer->shard,
-                       (int)status->waits_for.len, status->waits_for.data);
-}
-
-static void add_shard_status(const struct cluster_backup *backup, const struct shard_reply *answer,
-                             const struct shard_status *status, struct sum *sum)
-{
-    bool ours = is_ours(backup, status);
-    bool is_last = !ours && bytes_equal(status->last_backup, bytes_of(backup->view.name)) &&
-                   bytes_is(status->last_status, "ok");
-    note_unquiet(answer, status, sum);
-    sum->silent += status->is_silent;
-    sum->quiet += ours && bytes_is(status->state, "quiet");
-    sum->ready += ours && bytes_is(status->state, "ready");
-    sum->have_cut += ours && status->is_held &&
-                     (bytes_is(status->state, "copying") || bytes_is(status->state, "copied"));
-    sum->done += is_last;
-    if (status->is_silent || ours || (is_last && backup->step == STEP_COPY))
+    if (!backup->wish.keep && !backup->wish.keep_days) {
+        finish_cluster_backup(backup, true, "");
         return;
-    sum->has_failed = true;
-    bool has_error = bytes_equal(status->last_backup, bytes_of(backup->view.name));
-    struct bytes reason =
-        has_error ? status->last_error
-                  : BYTES("the backend has no record of this backup; it may have restarted");
-    (void)snprintf(sum->reason, sizeof sum->reason, "shard '%s': %.*s", answer->shard,
-                   (int)reason.len, reason.len ? reason.data : "");
+    }
+    backup->step = STEP_KEEP;
+    backup_keep(backup->worker, backup->wish.keep, backup->wish.keep_days, on_kept);
+}
+
+static void report_end(struct cluster_backup *backup)
+{
+    backup->step = STEP_REPORT;
+    backup->is_asking = backup_copies_any(&backup->copies);
+    if (!backup->is_asking)
+        keep_newest(backup);
+    else if (!backup_copies_confirm(&backup->copies, request_internal(backup->worker),
+                                    BACKUP_ROLE_HOLDERS, backup->id, on_reported))
+        keep_newest(backup);
 }
 
 /* Transactions over shards have not ended within the lease. Another attempt would hold them for as long again. */
-static void give_up_quiescing(struct cluster_backup *backup, const struct sum *sum)
+static void give_up_quiescing(struct cluster_backup *backup, const struct backup_sum *sum)
 {
     char reason[BACKUP_REASON_MAX];
     (void)snprintf(reason, sizeof reason,
@@ -374,16 +395,23 @@ static void give_up_quiescing(struct cluster_backup *backup, const struct sum *s
     abort_cluster_backup(backup, reason);
 }
 
-static void advance_step(struct cluster_backup *backup, const struct sum *sum)
+static void advance_step(struct cluster_backup *backup, const struct backup_sum *sum)
 {
     uint32_t shards = backup->view.shards;
-    if (sum->silent && backup->step == STEP_PREPARE) {
+    if (backup->step == STEP_REPORT) {
+        if (sum->holding)
+            poll_again(backup);
+        else
+            keep_newest(backup);
+    } else if (sum->failed) {
+        try_without_copy(backup, (uint32_t)(sum->failed - backup->copies.of), sum->reason);
+    } else if (sum->silent && backup->step == STEP_PREPARE) {
         try_again(backup, sum->unquiet);
     } else if (sum->has_failed && backup->step == STEP_CUT) {
         try_again(backup, sum->reason);
     } else if (sum->has_failed) {
         abort_cluster_backup(backup, sum->reason);
-    } else if (backup->step == STEP_PREPARE && sum->ready == shards) {
+    } else if (backup->step == STEP_PREPARE && sum->ready == shards + sum->copies) {
         send_quiesce(backup);
     } else if (backup->step == STEP_QUIESCE && lease_left(backup) == 0) {
         give_up_quiescing(backup, sum);
@@ -395,12 +423,8 @@ static void advance_step(struct cluster_backup *backup, const struct sum *sum)
     } else if (backup->step == STEP_CUT && lease_left(backup) == 0) {
         try_again(backup,
                   *sum->unquiet ? sum->unquiet : "a shard did not make its cut within the lease");
-    } else if (backup->step == STEP_COPY && sum->done == shards &&
-               (backup->wish.keep || backup->wish.keep_days)) {
-        backup->step = STEP_KEEP;
-        backup_keep(backup->worker, backup->wish.keep, backup->wish.keep_days, on_kept);
     } else if (backup->step == STEP_COPY && sum->done == shards) {
-        finish_cluster_backup(backup, true, "");
+        report_end(backup);
     } else {
         poll_again(backup);
     }
@@ -409,23 +433,29 @@ static void advance_step(struct cluster_backup *backup, const struct sum *sum)
 static void on_status(struct client *client, struct request *request, struct reply *reply)
 {
     struct cluster_backup *backup = answered(request);
-    struct sum sum = {0};
+    struct backup_sum sum = {0};
     (void)client;
     (void)reply;
     if (!backup || !map_is_same(backup))
         return;
     uint64_t done = 0;
     uint64_t total = 0;
+    const struct backup_watch watch = {.worker = backup->worker,
+                                       .copies = &backup->copies,
+                                       .id = backup->id,
+                                       .name = backup->view.name,
+                                       .is_confirmed = backup->step >= STEP_CONFIRM};
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         struct shard_status status = backup_status_read(answer->frame);
-        add_shard_status(backup, answer, &status, &sum);
+        backup_sum_add(&watch, answer, &status, &sum);
         done += status.done;
         total += status.total;
     }
     backup->view.bytes_done = done;
     backup->view.bytes_total = total;
     backup->view.shards_done = sum.done;
+    backup_sum_end(&watch, &sum);
     advance_step(backup, &sum);
 }
 
@@ -454,7 +484,8 @@ static void on_prepare(struct client *client, struct request *request, struct re
             reply_error(reply, "ERR the backup was cancelled");
         return;
     }
-    bool is_refused = find_refusal(request, reason);
+    const struct shard_reply *copy = refusal_in(request, true, reason);
+    bool is_refused = refusal_in(request, false, reason);
     if (client && is_refused)
         reply_errorf(reply, "ERR %s", reason);
     else if (client && backup->wish.waits)
@@ -469,6 +500,8 @@ static void on_prepare(struct client *client, struct request *request, struct re
         try_again(backup, reason);
     else if (is_refused)
         abort_cluster_backup(backup, reason);
+    else if (copy)
+        try_without_copy(backup, copy->node->index, reason);
     else
         ask_status(backup);
 }
@@ -494,7 +527,41 @@ static void send_prepare(struct cluster_backup *backup, struct request *request)
                                  BYTES("SLOTS"),
                                  bytes_of(backup->wish.slots)};
     uint32_t argc = sizeof argv / sizeof argv[0] - (*backup->wish.slots ? 0 : 2);
-    fan_out_backup(backup, request, argv, argc, 8, on_prepare);
+    backup->is_asking = true;
+    backup_copies_prepare(&backup->copies, request, argv, argc, 8, on_prepare);
+    backup_copies_print(&backup->copies, backup->worker->snapshot->map, backup->view.copied_by,
+                        sizeof backup->view.copied_by);
+}
+
+/* ---- CHOOSE ---- */
+
+/* The client's request goes on to PREPARE. */
+static void on_chosen(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = answered(request);
+    if (!backup) {
+        if (client)
+            reply_error(reply, "ERR the backup was cancelled");
+        return;
+    }
+    backup->is_first = true;
+    backup_copies_choose(&backup->copies, request);
+    send_prepare(backup, request);
+}
+
+static void begin_choosing(struct cluster_backup *backup, struct request *request)
+{
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("STATUS")};
+    backup->step = STEP_CHOOSE;
+    backup->is_asking = true;
+    backup_ask_all_copies(request, argv, 3, 0, on_chosen);
+}
+
+/* SLOTS reads the owners of slots, which the leaders have. */
+static bool may_use_copies(const struct cluster_backup *backup)
+{
+    return worker_config(backup->worker)->upstream_backup_from == BACKUP_FROM_COPY &&
+           !*backup->wish.slots;
 }
 
 static struct cluster_backup *backup_of(struct proxy_worker *worker)
@@ -528,7 +595,11 @@ void cluster_backup_lead(struct request *request, const struct backup_wish *wish
     log_event(LOG_INFO, "backup_started", "backup=%s shards=%u", wish->name, backup->view.shards);
     backup->is_first = true;
     timer_start(backup->timer, LEFT_MS, 0);
-    send_prepare(backup, request);
+    backup_copies_free(&backup->copies);
+    if (may_use_copies(backup))
+        begin_choosing(backup, request);
+    else
+        send_prepare(backup, request);
 }
 
 bool cluster_backup_stop(struct proxy_worker *worker, const char *reason)
@@ -554,6 +625,7 @@ void cluster_backup_free(struct proxy_worker *worker)
         return;
     timer_free(backup->timer);
     backup_cancels_free(backup->cancels);
+    backup_copies_free(&backup->copies);
     free(backup->map);
     free(backup);
     worker->backup = NULL;

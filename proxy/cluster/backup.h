@@ -16,6 +16,14 @@
  * if the leader dies, both continue after that time, and its backup is never confirmed. If transactions do not end within
  * the lease, the backup fails. While one backup runs, shards refuse the PREPARE of another leader.
  *
+ * With `backup-from = copy`, of a shard with several copies one that follows makes the files (backup_copies.h; why that is right: backend/backup/backup_moment.h):
+ *
+ *   CHOOSE   before PREPARE: who follows closely? That copy is prepared, too, and its leader holds and cuts as above, but makes no files
+ *   CONFIRM  the copy gets the moment at which its leader has cut, and waits until its data have that
+ *   REPORT   when all have copied, these leaders are told, so that their record of the last backup is right
+ *
+ * If such a copy refuses, fails or does not answer, the next attempt is without it, at another moment, and, once files may exist, with another name.
+ *
  * All commands are sent on control connections (LANE_CONTROL), where no held write is queued before them.
  */
 #pragma once
@@ -30,7 +38,12 @@ struct proxy_worker;
 struct reply;
 struct request;
 
-enum { BACKUP_LEASE_MS = 3000, BACKUP_LEASE_MAX_MS = 60000, BACKUP_REASON_MAX = 512 };
+enum {
+    BACKUP_LEASE_MS = 3000,
+    BACKUP_LEASE_MAX_MS = 60000,
+    BACKUP_REASON_MAX = 512,
+    BACKUP_COPIED_BY_MAX = 512,
+};
 
 /* The options of a backup. */
 struct backup_wish {
@@ -51,6 +64,8 @@ struct backup_view {
     const char *step;
     char name[BACKUP_NAME_MAX + 1]; /* of the backup that runs, or ran last; "": there was none */
     char reason[BACKUP_REASON_MAX]; /* why the last backup failed */
+    char copied_by
+        [BACKUP_COPIED_BY_MAX]; /* "shard=address …" of copies that follow; may be cut off */
     uint64_t bytes_done;
     uint64_t bytes_total;
     uint32_t shards;

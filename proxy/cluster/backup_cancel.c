@@ -2,6 +2,7 @@
 
 #include "proxy/client/fan_out.h"
 #include "proxy/cluster/backup.h"
+#include "proxy/cluster/backup_copies.h"
 #include "proxy/core/node.h"
 #include "proxy/core/request.h"
 #include "proxy/core/worker.h"
@@ -22,6 +23,7 @@ struct cancel {
     struct list link;
     struct backup_cancels *cancels;
     bool is_asking;    /* CANCEL is in flight */
+    bool has_copies;   /* copies that follow take part */
     uint64_t until_ms; /* CANCEL is not sent again after that; monotonic */
     char id[BACKUP_ID_LEN + 1];
     char reason[BACKUP_REASON_MAX];
@@ -75,7 +77,10 @@ static void send_cancel(struct cancel *cancel)
     struct cancel **state = request_state(request, sizeof(struct cancel *));
     *state = cancel;
     cancel->is_asking = true;
-    request_fan_out_with(request, &how, on_cancelled);
+    if (cancel->has_copies)
+        backup_ask_all_copies(request, argv, 5, 0, on_cancelled);
+    else
+        request_fan_out_with(request, &how, on_cancelled);
 }
 
 static void cancel_again(void *owner)
@@ -100,11 +105,13 @@ struct backup_cancels *backup_cancels_new(struct proxy_worker *worker)
     return cancels;
 }
 
-void backup_cancel_at_shards(struct backup_cancels *cancels, const char *id, const char *reason)
+void backup_cancel_at_shards(struct backup_cancels *cancels, const char *id, const char *reason,
+                             bool has_copies)
 {
     struct cancel *cancel = calloc(1, sizeof *cancel);
     CHECK(cancel);
     cancel->cancels = cancels;
+    cancel->has_copies = has_copies;
     cancel->until_ms = loop_mono_ms(cancels->worker->loop) + GIVE_UP_MS;
     (void)snprintf(cancel->id, sizeof cancel->id, "%s", id);
     (void)snprintf(cancel->reason, sizeof cancel->reason, "%s", reason);

@@ -1,5 +1,5 @@
 /*
- * backup_cancel.h - cancels attempts of backups at the shards, again and again until every shard has answered.
+ * backup_cancel.h - cancels attempts of backups at the shards, again and again until every copy has answered that may take part.
  *
  *   proxy ── PREPARE ──► stalled process      the attempt fails: no reply within the upstream timeout
  *   proxy ── CANCEL ───► no answer
@@ -8,12 +8,15 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct backup_cancels;
 struct proxy_worker;
 
 struct backup_cancels *backup_cancels_new(struct proxy_worker *worker);
-/* Sends CANCEL for the attempt with this id to all shards, which then show `reason` as the error of their backup. While a shard does
+/* Sends CANCEL for the attempt with this id to all shards, or to all copies of them, which then show `reason` as the error of their backup. While a shard does
  * not answer, CANCEL is sent again every half second, for a minute. */
-void backup_cancel_at_shards(struct backup_cancels *cancels, const char *id, const char *reason);
+void backup_cancel_at_shards(struct backup_cancels *cancels, const char *id, const char *reason,
+                             bool has_copies);
 /* To be called when the worker is freed and no request is in flight. */
 void backup_cancels_free(struct backup_cancels *cancels);

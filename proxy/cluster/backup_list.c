@@ -1,6 +1,6 @@
 #include "proxy/cluster/backup_list.h"
 
-#include "proxy/client/fan_out.h"
+#include "proxy/cluster/backup_copies.h"
 #include "proxy/core/node.h"
 #include "proxy/core/request.h"
 #include "proxy/core/worker.h"
@@ -16,17 +16,19 @@ enum { LISTED_MAX = 100000 };
 void backup_list_ask(struct request *request, backup_listed_fn *done)
 {
     const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("LIST"), BYTES("")};
-    const struct fan_out how = {
-        .shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = 4, .name_at = 3};
-    request_fan_out_with(request, &how, done);
+    backup_ask_all_copies(request, argv, 4, 3, done);
 }
 
+/* Copies of a shard that share a directory list the same files, so a shard counts once. */
 static void merge_listed(struct backup_list *list, const struct listed_backup *seen)
 {
     for (size_t i = 0; i < list->count; i++) {
         struct listed_backup *item = &list->items[i];
         if (strcmp(item->name, seen->name) != 0 || strcmp(item->id, seen->id) != 0)
             continue;
+        if (item->found_in == list->shards)
+            return;
+        item->found_in = list->shards;
         item->shards++;
         item->bytes += seen->bytes;
         item->taken_ms = seen->taken_ms > item->taken_ms ? seen->taken_ms : item->taken_ms;
@@ -37,6 +39,7 @@ static void merge_listed(struct backup_list *list, const struct listed_backup *s
     list->items = realloc(list->items, (list->count + 1) * sizeof list->items[0]);
     CHECK(list->items);
     list->items[list->count] = *seen;
+    list->items[list->count].found_in = list->shards;
     list->items[list->count++].shards = 1;
 }
 
@@ -84,14 +87,16 @@ static int older_listed_first(const void *a, const void *b)
 
 void backup_list_read(const struct request *request, struct backup_list *list)
 {
-    *list = (struct backup_list){.shards = request_reply_count(request)};
-    for (uint32_t i = 0; i < list->shards; i++) {
-        struct bytes frame = request_reply(request, i)->frame;
+    *list = (struct backup_list){0};
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        struct bytes frame = answer->frame;
+        list->shards += !answer->node->is_copy; /* it is the first of its shard */
         struct resp_value value;
         struct listed_backup item;
         size_t pos = 0;
         if (!resp_value_next(frame, &pos, &value) || value.type != '*') {
-            list->silent++;
+            list->silent += !answer->node->is_copy;
             continue;
         }
         for (int64_t left = value.count; left > 0 && read_item(frame, &pos, &item); left--)
@@ -139,10 +144,8 @@ static void delete_next(struct client *client, struct request *request, struct r
     const char *name = keeping->list.items[keeping->at++].name;
     const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("DELETE"), bytes_of(name),
                                  BYTES("")};
-    const struct fan_out how = {
-        .shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = 5, .name_at = 4};
     log_event(LOG_INFO, "backup_deleted", "backup=%s", name);
-    request_fan_out_with(request, &how, delete_next);
+    backup_ask_all_copies(request, argv, 5, 4, delete_next);
 }
 
 static void choose_old(struct client *client, struct request *request, struct reply *reply)

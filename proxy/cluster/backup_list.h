@@ -22,18 +22,19 @@ struct listed_backup {
     char slots[BACKUP_SLOTS_MAX + 1]; /* empty: all */
     uint64_t taken_ms;                /* the newest time of its shards */
     uint64_t bytes;
-    uint32_t shards; /* number of shards that have it */
-    uint32_t parts;  /* of some slots: number of shards that must have it */
+    uint32_t shards;   /* number of shards that have it */
+    uint32_t parts;    /* of some slots: number of shards that must have it */
+    uint32_t found_in; /* number of the last shard that has it, while replies are merged */
 };
 
 struct backup_list {
     struct listed_backup *items; /* oldest first */
     size_t count;
     uint32_t shards; /* shards of the map */
-    uint32_t silent; /* shards that did not answer with a list */
+    uint32_t silent; /* shards whose leader did not answer with a list */
 };
 
-/* Sends LIST to all shards; in the request's `done`, backup_list_read reads the replies. */
+/* Sends LIST to all copies of all shards, because each may have made files; in the request's `done`, backup_list_read reads the replies. */
 typedef void backup_listed_fn(struct client *client, struct request *request, struct reply *reply);
 void backup_list_ask(struct request *request, backup_listed_fn *done);
 void backup_list_read(const struct request *request, struct backup_list *list);

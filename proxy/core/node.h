@@ -49,7 +49,7 @@ struct node {
     uint32_t index;  /* in the map; meaningless once is_removed */
     bool is_removed; /* the shard is no longer in the map */
     bool has_copies; /* the shard has several addresses, and the leader's may be another one soon */
-    bool is_copy;    /* it is a copy that follows, for reads of old data: upstream/copy_reads.h */
+    bool is_copy;    /* it is a copy that follows: upstream/copy_reads.h, upstream/copy_control.h */
     bool is_owner;   /* it serves only slots that it owns, and bounces others (SCREE SELF) */
     uint64_t down_ms;  /* when it was first seen to be unreachable; monotonic, 0: it is reachable */
     bool said_busy;    /* the PING at busy_ms was answered BUSY */
@@ -57,8 +57,8 @@ struct node {
     uint32_t asked_ms; /* when the last PING of ask_busy() was sent; low bits of the loop's time */
     struct metric_cell *cell; /* of the shard in proxy->labelled */
     struct node_sums sums;
-    struct node **copies;      /* of a leader: those that may serve reads; each with a reference */
-    uint32_t copy_count;       /* 0, and no copies: they serve none */
+    struct node **copies; /* of a leader: those that follow; each with a reference */
+    uint32_t copy_count;
     uint64_t refused_until_ms; /* of a copy: it has refused a read; monotonic */
 };
 

@@ -6,6 +6,7 @@
  */
 #include "proxy/client/fan_out.h"
 #include "proxy/cluster/backup.h"
+#include "proxy/cluster/backup_copies.h"
 #include "proxy/cluster/backup_list.h"
 #include "proxy/cluster/backup_status.h"
 #include "proxy/core/node.h"
@@ -140,7 +141,7 @@ static struct backup_view choose(const struct request *request)
 
 static void reply_own_view(const struct backup_view *view, struct reply *reply)
 {
-    reply_map(reply, 12);
+    reply_map(reply, 13);
     reply_pair_text(reply, "state", view->step);
     reply_pair_text(reply, "backup", view->is_running ? view->name : "");
     reply_pair_int(reply, "shards", view->shards);
@@ -151,6 +152,7 @@ static void reply_own_view(const struct backup_view *view, struct reply *reply)
     reply_pair_text(reply, "last-status", !view->ended_ms ? "" : view->last_good ? "ok" : "err");
     reply_pair_text(reply, "last-error", view->reason);
     reply_pair_int(reply, "last-time", view->ended_ms / 1000);
+    reply_pair_text(reply, "copied-by", view->copied_by);
 }
 
 static void reply_pair_bytes(struct reply *reply, const char *name, struct bytes value)
@@ -162,7 +164,7 @@ static void reply_pair_bytes(struct reply *reply, const char *name, struct bytes
 /* Replies what the shards report, because this proxy has no backup: another proxy leads or led it, or this proxy has restarted. */
 static void reply_shards_view(const struct cluster_result *result, struct reply *reply)
 {
-    reply_map(reply, 12);
+    reply_map(reply, 13);
     reply_pair_bytes(reply, "state", result->running.len ? result->state : BYTES("idle"));
     reply_pair_bytes(reply, "backup", result->running);
     reply_pair_int(reply, "shards", result->shards);
@@ -173,6 +175,7 @@ static void reply_shards_view(const struct cluster_result *result, struct reply 
     reply_pair_text(reply, "last-status", result->status);
     reply_pair_text(reply, "last-error", result->reason);
     reply_pair_int(reply, "last-time", (int64_t)result->ended_s);
+    reply_pair_text(reply, "copied-by", "");
 }
 
 /* request_done_fn: the shards' replies to STATUS; the state has the newest backup of this proxy. */
@@ -244,32 +247,34 @@ static void listed(struct client *client, struct request *request, struct reply 
     backup_list_free(&list);
 }
 
-/* A shard that does not have the backup is no error, unless no shard has it. */
+/* A shard, or a copy, that does not have the backup is no error, unless none has it. */
 static void deleted(struct client *client, struct request *request, struct reply *reply)
 {
     uint32_t count = 0;
     const struct shard_reply *refused = NULL;
+    const struct shard_reply *missing = NULL;
     (void)client;
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
-        bool is_missing = error_has_code(answer->frame, "NOBACKUP");
         if (bytes_equal(answer->frame, BYTES("+OK\r\n")))
             count++;
-        else if (!is_missing || !refused)
+        else if (error_has_code(answer->frame, "NOBACKUP"))
+            missing = answer;
+        else
             refused = answer;
     }
-    if (count == request_reply_count(request) || (count && !refused))
+    if (!refused && !count)
+        refused = missing;
+    if (!refused)
         reply_ok(reply);
-    else if (refused)
+    else
         reply_shard_refusal(reply, refused);
 }
 
 static void delete (struct request *request, struct bytes name)
 {
     const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("DELETE"), name, BYTES("")};
-    const struct fan_out how = {
-        .shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = 5, .name_at = 4};
-    request_fan_out_with(request, &how, deleted);
+    backup_ask_all_copies(request, argv, 5, 4, deleted);
 }
 
 void local_scree_backup(struct client *client, struct request *request, struct reply *reply)

@@ -88,7 +88,7 @@ static void follow_leaders(struct pool *pool, const struct shard_map *map)
     }
 }
 
-/* ---- copies that serve reads ----------------------------------------------------------------- */
+/* ---- copies that follow ----------------------------------------------------------------- */
 
 static struct node *new_copy_node(const struct pool *pool, const struct shard *shard,
                                   const char *address)
@@ -125,7 +125,7 @@ static void make_copies(const struct pool *pool, struct node *leader, const stru
     }
 }
 
-/* `shard`: NULL: no copy of the leader's shard serves reads. */
+/* `shard`: NULL: the nodes of its copies are dropped. */
 static void set_copies(const struct pool *pool, struct node *leader, const struct shard *shard)
 {
     struct node **before = leader->copies;
@@ -141,18 +141,17 @@ static void set_copies(const struct pool *pool, struct node *leader, const struc
 }
 
 /* A connection that may show old data must not serve other clients. */
-static void set_reads_fresh(struct pool *pool, bool is_fresh)
+void pool_update_copies(struct pool *pool, const struct shard_map *map, bool may_read,
+                        bool is_fresh)
 {
-    for (size_t i = 0; i < pool->count && pool->reads_fresh != is_fresh; i++)
-        set_copies(pool, pool->nodes[i], NULL);
+    bool drops = pool->reads_fresh != is_fresh || (pool->reads_at_copies && !may_read);
+    pool->reads_at_copies = may_read;
     pool->reads_fresh = is_fresh;
-}
-
-void pool_update_copies(struct pool *pool, const struct shard_map *map, bool is_on, bool is_fresh)
-{
-    set_reads_fresh(pool, is_fresh);
-    for (size_t i = 0; i < pool->count; i++)
-        set_copies(pool, pool->nodes[i], is_on ? &map->shards[i] : NULL);
+    for (size_t i = 0; i < pool->count; i++) {
+        if (drops)
+            set_copies(pool, pool->nodes[i], NULL);
+        set_copies(pool, pool->nodes[i], &map->shards[i]);
+    }
 }
 
 /* ---- the map --------------------------------------------------------------------------------- */

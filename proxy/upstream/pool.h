@@ -16,7 +16,7 @@
  * when first needed, and kept. Only some private connections to a shard are opened at a time, so that a burst of waiting
  * clients does not overflow the backend's listen backlog. A node whose address is no longer in the map is drained and freed.
  * If its shard has copies, the node goes to the address of the copy that leads instead (node_retarget). The other copies have nodes of their
- * own if they serve reads (copy_reads.h).
+ * own, for reads (copy_reads.h) and for backups (copy_control.h).
  */
 #pragma once
 
@@ -43,7 +43,8 @@ struct pool {
     struct list upstreams; /* all; closed ones leave the list at the end of the turn */
     bool reads_fresh;      /* copies answer reads of all clients, with fresh data */
     bool has_closed;
-    bool has_full; /* clients wait for room in a connection's output; upstream_room.c */
+    bool reads_at_copies; /* copy_reads.h */
+    bool has_full;        /* clients wait for room in a connection's output; upstream_room.c */
 };
 
 struct pool *pool_new(struct proxy_worker *worker, const struct shard_map *map);
@@ -52,9 +53,10 @@ void pool_stop(struct pool *pool);
 /* To be called after pool_stop. */
 void pool_free(struct pool *pool);
 void pool_update(struct pool *pool, const struct shard_map *map);
-/* After pool_update, or when the option has changed: the copies of the shards that may serve reads; is_on: some may; is_fresh: only
- * with fresh data, and for all clients. */
-void pool_update_copies(struct pool *pool, const struct shard_map *map, bool is_on, bool is_fresh);
+/* After pool_update, or when the options have changed: the nodes of the copies that do not lead. may_read: they serve reads; is_fresh: only
+ * with fresh data, and those of all clients. */
+void pool_update_copies(struct pool *pool, const struct shard_map *map, bool may_read,
+                        bool is_fresh);
 
 /* Makes every connection send SCREE USE or SELECT before its next request. */
 void pool_forget_keyspaces(struct pool *pool);

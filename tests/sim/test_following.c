@@ -12,8 +12,12 @@
  * (5) when it serves, it has all, its batches are of its term, and counters go on;
  * (6) a transaction over shards of which the leader had applied a part is applied when it serves, and not before;
  *     with replica-reads = fresh its keys are not read at the follower, and others by the time of the leader's answer;
- * (7) it starts on tables that have a part of a batch.
+ * (7) it starts on tables that have a part of a batch;
+ * (8) a backup of it that ends at a moment of the leader (backend/backup/backup_moment.h) has what the leader had then, however far the
+ *     follower is when its tables are linked, and when the log is copied.
  */
+#include "backend/backup/backup_moment.h"
+#include "backend/backup/store_cut.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/dispatch/fresh_reads.h"
@@ -47,6 +51,7 @@ enum {
     STEPS_MAX = 20000000,
     SECOND_US = 1000000,
     TERM = 7,
+    BACKUPS = 3, /* of a seed */
 };
 
 struct client {
@@ -432,6 +437,63 @@ static void disturb(void)
     }
 }
 
+/* ---- backups ----------------------------------------------------------------------------------- */
+
+/* Opens the files as a partition of their own. */
+static void compare_backup(unsigned number, uint64_t moment)
+{
+    struct node restored = {.host = "c", .address = "c:1", .index = 2 + number};
+    start_node(&restored);
+    connect_client(&restored);
+    if (strcmp(expected[moment], look(&restored)) != 0) {
+        fprintf(stderr, "backup of record %llu: expected\n%s\ngot\n%s\n",
+                (unsigned long long)moment, expected[moment], restored.client.reply);
+        abort();
+    }
+    end_node(&restored);
+}
+
+static void flush_sometimes(void)
+{
+    char error[256];
+    if (sim_random(2) == 0)
+        return;
+    sim_run_for(20ULL * SECOND_US); /* buffers are applied */
+    CHECK(storage_flush(follower.partition->storage, error, sizeof error) == OK);
+}
+
+static void copy_to(const struct backup_moment *moment)
+{
+    uint64_t upto = storage_committed(leader.partition->storage);
+    while (!backup_moment_is_reached(moment, storage_committed(follower.partition->storage)))
+        copy_upto(written() + 1 + sim_random(upto - written()));
+}
+
+static void back_up(unsigned number)
+{
+    char path[64], error[256];
+    struct backup_moment moment;
+    (void)snprintf(path, sizeof path, "%s/partition-%u", config.data, 2 + number);
+    flush_sometimes();
+    struct cut *cut = cut_begin(follower.partition->storage, path, error, sizeof error);
+    CHECK(cut);
+    write_and_look();
+    if (sim_random(2))
+        copy_some();
+    flush_sometimes();
+    write_and_look();
+    CHECK(backup_moment_here(leader.partition, &moment));
+    write_and_look();
+    copy_to(&moment);
+    CHECK(cut_end_at(cut, moment.committed, error, sizeof error) == OK);
+    if (sim_random(2))
+        copy_some();
+    flush_sometimes();
+    CHECK(cut_write(cut, path, error, sizeof error) == OK);
+    cut_free(cut);
+    compare_backup(number, moment.committed);
+}
+
 /* ---- leading ----------------------------------------------------------------------------------- */
 
 static bool is_open(void *owner)
@@ -629,6 +691,7 @@ static void leads(void)
 {
     char number[64];
     store_mem_fail_apply(storage_store(follower.partition->storage), 0, ERR_STORE);
+    sim_run_for(2ULL * SECOND_US); /* it opens its tables again */
     begin_transaction();
     (void)ask(&leader, "SET counter 41");
     (void)ask(&leader, "SET short 1 EX 100");
@@ -702,7 +765,7 @@ static void begin_world(uint64_t seed)
     config_init_defaults(&config.head, &backend_schema);
     config.store_wal_limit_bytes = WAL_MEM_LIMIT;
     config.store_memory_bytes = 640 << 20;
-    config.partitions = 2;
+    config.partitions = 2 + BACKUPS;
     config.replica_reads = REPLICA_READS_STALE;
     process = process_new(&config, NULL, NULL);
     process->env = store_env_new(
@@ -745,6 +808,8 @@ static void run(uint64_t seed)
         write_and_look();
         disturb();
         copy_some();
+        if (i % (COMMANDS / 4 / BACKUPS) == 0)
+            back_up(i / (COMMANDS / 4 / BACKUPS));
     }
     counts_keys();
     wakes_who_waits();

@@ -14,6 +14,7 @@
 #include "tests/sim/sim_break.h"
 #include "tests/sim/tree.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -495,6 +496,17 @@ void wal_copy_free(struct wal_copy *copy)
         free(copy->records[i]);
     free(copy->records);
     free(copy);
+}
+
+int wal_copy_end(struct wal_copy *copy, uint64_t index, char *error, size_t size)
+{
+    if (index + 1 < copy->first || index >= copy->first + copy->count) {
+        snprintf(error, size, "the log does not have batch %" PRIu64, index);
+        return ERR_STORE;
+    }
+    while (copy->first + copy->count > index + 1)
+        free(copy->records[--copy->count]);
+    return OK;
 }
 
 int wal_copy_write(const struct wal_copy *copy, const char *path, uint64_t committed, char *error,

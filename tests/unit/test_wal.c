@@ -1613,6 +1613,48 @@ static void test_a_copy_has_everything_appended_before(void)
     wal_close(wal);
 }
 
+/* Writes the copy up to `index`, and opens it. */
+static void check_copy_up_to(struct wal *wal, uint64_t first, uint64_t index)
+{
+    lossy_empty(other);
+    struct wal_copy *copy = wal_copy_begin(wal, error, sizeof error);
+    CHECK(copy && wal_copy_end(copy, index, error, sizeof error) == OK);
+    CHECK(wal_copy_write(copy, other, index, error, sizeof error) == OK);
+    wal_copy_free(copy);
+    CHECK(wal_committed_at(other) == index);
+    struct wal *opened = open_at(other, FILE_BYTES, 0);
+    CHECK(opened && seen.first == first && seen.last == index && wal_last(opened) == index);
+    wal_close(opened);
+}
+
+static void test_a_copy_ends_with_the_batch_that_was_named(void)
+{
+    start();
+    struct wal *wal = open_wal();
+    append(wal, 100); /* several segments */
+    for (uint64_t index = 1; index <= 100; index++)
+        check_copy_up_to(wal, 1, index);
+    wal_trim(wal, 50);
+    uint64_t first = wal_first(wal);
+    CHECK(first > 1 && first <= 51);
+    for (uint64_t index = first; index <= 100; index++)
+        check_copy_up_to(wal, first, index);
+    struct wal_copy *copy = wal_copy_begin(wal, error, sizeof error);
+    CHECK(copy && wal_copy_end(copy, 101, error, sizeof error) == ERR_STORE);
+    wal_copy_free(copy);
+    copy = wal_copy_begin(wal, error, sizeof error);
+    CHECK(copy && wal_copy_end(copy, first - 2, error, sizeof error) == ERR_STORE);
+    wal_copy_free(copy);
+    lossy_empty(other);
+    copy = wal_copy_begin(wal, error, sizeof error);
+    CHECK(copy &&
+          wal_copy_end(copy, first - 1, error, sizeof error) == OK); /* what is before the log */
+    CHECK(wal_copy_write(copy, other, first - 1, error, sizeof error) == OK);
+    CHECK(wal_committed_at(other) == first - 1);
+    wal_copy_free(copy);
+    wal_close(wal);
+}
+
 /* ---- at random --------------------------------------------------------------------------- */
 
 enum { SEEDS = 40, STEPS = 400 }; /* to run other seeds: WAL_SEEDS=FROM-TO */
@@ -1901,6 +1943,7 @@ int main(void)
     test_a_truncation_that_fails_leaves_no_gap();
     test_cursors_read_beside_appends_rotations_and_trims();
     test_a_copy_has_everything_appended_before();
+    test_a_copy_ends_with_the_batch_that_was_named();
     test_nothing_durable_is_lost_at_random();
     start();
     log_set_level(LOG_ERROR);
