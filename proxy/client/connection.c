@@ -173,7 +173,7 @@ static size_t read_requests(struct client *client, struct block *block, const ch
                 tracking_step(client);
             client->next.is_charged = false;
             taken++;
-            ++*client->session.keyspace->requests;
+            client->session.keyspace->counts->requests++;
         }
         used += scan->size;
         /* the stream of a waiting client is read, to notice that it closes */

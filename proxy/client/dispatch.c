@@ -236,6 +236,8 @@ static bool dispatch_planned(struct client *client, const struct frame *frame,
         return false;
     if (!follow_plan(client, frame, command, &route, may_be_old))
         return false;
+    if (route.kind == ROUTE_KIND_ACROSS || route.kind == ROUTE_KIND_BLOCKING_ACROSS)
+        keyspace_count_over_shards(client->session.keyspace);
     for (uint32_t i = 0; i < key_count; i++)
         proxy_worker_count_slot(worker, worker->scratch.keys->slots[i]);
     return true;

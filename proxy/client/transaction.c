@@ -363,14 +363,15 @@ static bool find_exec_target(const struct client *client, struct transaction_tar
     const struct client_transaction *transaction = &client->session.transaction;
     struct route_rules rules = across_rules(client);
     target->shard = shard_of_transaction(client, &rules);
-    bool is_over_shards =
+    target->is_over_shards =
         transaction->watches_across || !are_keys_on(transaction, &rules, target->shard);
     bool is_for_all = transaction->has_all_keys && !transaction->steps.are_queued;
-    target->is_across =
-        rules.is_any && (is_over_shards || transaction->has_unnamed || transaction->has_all_keys);
+    target->is_across = rules.is_any && (target->is_over_shards || transaction->has_unnamed ||
+                                         transaction->has_all_keys);
     target->has_script = transaction->has_script;
     /* the rule may have changed since the commands were queued */
-    return rules.is_any || !(is_over_shards || (is_for_all && client->worker->pool->count > 1));
+    return rules.is_any ||
+           !(target->is_over_shards || (is_for_all && client->worker->pool->count > 1));
 }
 
 /* Sends the whole queue to the shard. */
@@ -468,6 +469,8 @@ static bool exec(struct client *client, const struct command *command)
         transaction_run_begin(client, &target);
     struct request *request = client_new_request(client, command);
     request->is_exec = true;
+    if (target.is_over_shards)
+        keyspace_count_over_shards(client->session.keyspace);
     (void)detach_dedicated(client); /* transaction_executed() releases it */
     if (is_run) {
         transaction_run_first_part(client, request, upstream);

@@ -28,8 +28,8 @@ void keyspaces_init(struct keyspaces *keyspaces, const struct namespaces *namesp
     keyspaces->rate_limiters = rate_limiters;
     keyspaces->limits = limits;
     keyspaces->by_name = table_new();
-    keyspaces->requests = table_new();
-    keyspaces->more_requests = 0;
+    keyspaces->counts = table_new();
+    keyspaces->more = (struct namespace_counts){0};
     keyspaces->namespaces = namespaces;
 }
 
@@ -39,10 +39,10 @@ void keyspaces_fini(struct keyspaces *keyspaces)
     table_free(keyspaces->by_name);
     size_t cursor = 0;
     struct bytes name;
-    void *requests;
-    while (table_next(keyspaces->requests, &cursor, &name, &requests))
-        free(requests);
-    table_free(keyspaces->requests);
+    void *counts;
+    while (table_next(keyspaces->counts, &cursor, &name, &counts))
+        free(counts);
+    table_free(keyspaces->counts);
 }
 
 static void keyspace_find_entry(struct keyspaces *keyspaces, struct keyspace *keyspace)
@@ -56,18 +56,24 @@ static void keyspace_find_entry(struct keyspaces *keyspaces, struct keyspace *ke
     limits_follow(keyspaces->limits, keyspace);
 }
 
-/* The request counter of the namespace. */
-static uint64_t *requests_of(struct keyspaces *keyspaces, struct bytes name)
+static struct namespace_counts *counts_of(struct keyspaces *keyspaces, struct bytes name)
 {
-    uint64_t *requests = table_get(keyspaces->requests, name);
-    if (requests)
-        return requests;
-    if (table_count(keyspaces->requests) >= KEYSPACES_COUNTED_MAX)
-        return &keyspaces->more_requests;
-    requests = calloc(1, sizeof *requests);
-    CHECK(requests);
-    (void)table_put(keyspaces->requests, name, requests);
-    return requests;
+    struct namespace_counts *counts = table_get(keyspaces->counts, name);
+    if (counts)
+        return counts;
+    if (table_count(keyspaces->counts) >= KEYSPACES_COUNTED_MAX)
+        return &keyspaces->more;
+    counts = calloc(1, sizeof *counts);
+    CHECK(counts);
+    (void)table_put(keyspaces->counts, name, counts);
+    return counts;
+}
+
+void keyspace_count_over_shards(const struct keyspace *keyspace)
+{
+    keyspace->counts->over_shards++;
+    if (keyspace->cell)
+        cell_add(keyspace->cell, TENANT_OVER_SHARDS, 1);
 }
 
 struct keyspace *keyspaces_get(struct keyspaces *keyspaces, struct bytes name, uint8_t db)
@@ -84,7 +90,7 @@ struct keyspace *keyspaces_get(struct keyspaces *keyspaces, struct bytes name, u
     keyspace->refs = 1;
     keyspace->db = db;
     keyspace->name = (struct bytes){keyspace->text, name.len};
-    keyspace->requests = requests_of(keyspaces, name);
+    keyspace->counts = counts_of(keyspaces, name);
     list_init(&keyspace->waiting);
     list_init(&keyspace->rate_link);
     if (keyspaces->labelled)

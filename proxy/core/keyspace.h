@@ -28,6 +28,13 @@ struct table;
 /* Most databases that SELECT takes; a backend may have fewer (its option `databases`). */
 enum { DATABASES = 16 };
 
+/* What a worker has counted of a namespace, in all its databases. */
+struct namespace_counts {
+    uint64_t requests;
+    /* Commands and transactions that had keys of several shards and were not split. */
+    uint64_t over_shards;
+};
+
 struct keyspace {
     uint32_t refs;
     uint32_t clients; /* number of this worker's sessions in the keyspace */
@@ -37,7 +44,7 @@ struct keyspace {
     struct rate_limiter *rate_limiter; /* NULL: no limits; rate_limiter.h */
     struct limit *limit;               /* of keys and bytes; NULL: none. limits.h */
     struct share *share;               /* its connections; NULL: not counted. shares.h */
-    uint64_t *requests;    /* counter of the worker, for all databases of the namespace */
+    struct namespace_counts *counts;
     struct list waiting;   /* clients that wait at a limit */
     struct list rate_link; /* in rate_waits->keyspaces, while clients wait */
     uint64_t kept_ms;      /* ephemeral namespaces: when SCREE KEEP was last sent; monotonic */
@@ -60,8 +67,8 @@ struct keyspaces {
     struct limits *limits;               /* as rate_limiters */
     struct shares *shares;               /* likewise; NULL: nothing is counted */
     struct table *
-        requests; /* request counters (uint64_t) by name of the namespace; kept when keyspaces are freed */
-    uint64_t more_requests; /* counts namespaces beyond KEYSPACES_COUNTED_MAX */
+        counts; /* struct namespace_counts by name of the namespace; kept when keyspaces are freed */
+    struct namespace_counts more; /* of namespaces beyond KEYSPACES_COUNTED_MAX */
 };
 
 void keyspaces_init(struct keyspaces *keyspaces, const struct namespaces *namespaces,
@@ -72,5 +79,6 @@ struct keyspace *keyspaces_get(struct keyspaces *keyspaces, struct bytes name, u
 struct keyspace *keyspace_ref(struct keyspace *keyspace);
 /* NULL is allowed. */
 void keyspace_unref(struct keyspaces *keyspaces, struct keyspace *keyspace);
+void keyspace_count_over_shards(const struct keyspace *keyspace);
 /* After a reload: finds every keyspace's row in the new configuration, or sets is_gone. */
 void keyspaces_update(struct keyspaces *keyspaces, const struct namespaces *namespaces);

@@ -36,6 +36,7 @@ enum tenant_word {
     TENANT_BYTES_IN,
     TENANT_BYTES_OUT,
     TENANT_RATE_REFUSED,
+    TENANT_OVER_SHARDS,
     TENANT_MEMORY,
     TENANT_KEYS, /* at all shards, usage.h */
     TENANT_MAX_KEYS,

@@ -24,7 +24,8 @@ enum step_order {
 /* Where a transaction runs. */
 struct transaction_target {
     uint32_t shard;
-    bool is_across; /* it may use keys of other shards: EXEC is sent with SCREE ACROSS */
+    bool is_across;      /* it may use keys of other shards: EXEC is sent with SCREE ACROSS */
+    bool is_over_shards; /* it does */
     bool has_script;
 };
 

@@ -70,6 +70,8 @@ static const struct label_family tenant_families[] = {
      "Bytes of replies to the namespace's clients.", 0, 0, 0},
     {LABEL_COUNTER, TENANT_RATE_REFUSED, "scree_proxy_namespace_rate_refused_total",
      "Requests refused at the namespace's rate limit.", 0, 0, 0},
+    {LABEL_COUNTER, TENANT_OVER_SHARDS, "scree_proxy_namespace_over_shards_total",
+     "Commands and transactions of the namespace with keys of several shards.", 0, 0, 0},
     {LABEL_GAUGE, TENANT_MEMORY, "scree_proxy_namespace_memory_bytes",
      "Buffers and subscriptions of the namespace's clients.", 0, 0, 0},
     {LABEL_GAUGE, TENANT_KEYS, "scree_proxy_namespace_keys",

@@ -15,11 +15,16 @@
 
 #include <stdlib.h>
 
+enum {
+    ADVICE_REQUESTS_MIN = 1000, /* with keys of several shards, before there is any advice … */
+    ADVICE_PERCENT_MIN = 5,     /* … and of all requests */
+};
+
 /* A namespace, summed over all workers. */
 struct space {
     struct bytes name;
     uint64_t clients;
-    uint64_t requests;
+    struct namespace_counts counts;
     struct usage_figures usage;
     bool is_ephemeral;
 };
@@ -82,20 +87,60 @@ static void collect_spaces(const struct status *status, const struct namespaces 
             const struct share_keyspace *keyspace = &share->keyspaces[at];
             struct space *space = find_or_add_space(list, keyspace->name);
             space->clients += keyspace->clients;
-            space->requests += keyspace->requests;
             space->is_ephemeral |= keyspace->is_ephemeral;
+        }
+        for (uint32_t at = 0; share && at < share->counted; at++) {
+            struct namespace_counts *counts =
+                &find_or_add_space(list, share->counts[at].name)->counts;
+            counts->requests += share->counts[at].counts.requests;
+            counts->over_shards += share->counts[at].counts.over_shards;
         }
     }
     usages_each(status->proxy->tenants.usages, add_usage, list);
 }
 
-static void write_namespace(struct json_writer *json, const struct proxy_tenants *tenants,
-                            uint64_t age_ms, const struct space *space)
+/* The rule by which the namespace's keys have slots. */
+static enum slot_rule_kind slot_rule_of_namespace(const struct namespaces *configured,
+                                                  struct bytes name)
 {
+    struct namespace_match match;
+    return name.len && namespaces_find(configured, name, &match) ? match.entry->slot_rule.kind
+                                                                 : SLOT_RULE_TAG;
+}
+
+/* What would keep more of its requests on one shard; NULL: few have keys of several, or nothing would. */
+static const char *advice_for(const struct namespaces *configured, const struct space *space)
+{
+    const struct namespace_counts *counts = &space->counts;
+    if (counts->over_shards < ADVICE_REQUESTS_MIN ||
+        counts->over_shards * 100 < counts->requests * ADVICE_PERCENT_MIN)
+        return NULL;
+    if (space->name.len == 0)
+        return "a {tag} in the names of keys that belong together, or a namespace with a slot-rule";
+    switch (slot_rule_of_namespace(configured, space->name)) {
+    case SLOT_RULE_TAG:
+        return "a {tag} in the names of keys that belong together, or a slot-rule";
+    case SLOT_RULE_PREFIX:
+        return "a slot-rule with fewer fields, or fixed:SLOT";
+    case SLOT_RULE_FIXED:
+        return NULL;
+    }
+    return NULL;
+}
+
+static void write_namespace(struct json_writer *json, const struct status *status,
+                            const struct namespaces *configured, const struct space *space)
+{
+    const struct proxy_tenants *tenants = &status->proxy->tenants;
+    uint64_t age_ms = usages_age_ms(tenants->usages, clock_mono_us() / 1000);
+    const char *advice = advice_for(configured, space);
     json_put_object(json, NULL);
     json_put_shown(json, "name", space->name, NAME_SHOWN);
     json_put_uint(json, "clients", space->clients);
-    json_put_uint(json, "requests", space->requests);
+    json_put_uint(json, "requests", space->counts.requests);
+    json_put_uint(json, "over_shards", space->counts.over_shards);
+    if (advice)
+        json_put_text(json, "advice", advice);
     json_put_bool(json, "is_ephemeral", space->is_ephemeral);
     if (age_ms != UINT64_MAX) {
         json_put_uint(json, "keys", space->usage.keys);
@@ -116,15 +161,13 @@ void document_write_some_namespaces(const struct status *status,
                                     const struct proxy_snapshot *snapshot, size_t max,
                                     struct json_writer *json)
 {
-    const struct proxy_tenants *tenants = &status->proxy->tenants;
-    uint64_t age_ms = usages_age_ms(tenants->usages, clock_mono_us() / 1000);
     struct space_list list = {.by_name = table_new()};
     collect_spaces(status, snapshot->namespaces, &list);
     qsort(list.spaces, list.count, sizeof *list.spaces, by_clients_then_name);
     json_put_uint(json, "namespace_count", list.count);
     json_put_list(json, "namespaces");
     for (size_t i = 0; i < list.count && i < max; i++)
-        write_namespace(json, tenants, age_ms, &list.spaces[i]);
+        write_namespace(json, status, snapshot->namespaces, &list.spaces[i]);
     json_put_end(json);
     arena_fini(&list.names);
     table_free(list.by_name);

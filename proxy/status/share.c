@@ -162,15 +162,6 @@ static void add_hot_key(void *owner, struct bytes name, double per_second)
     share->keys[at] = (struct share_key){per_second, copy_share_text(share, name)};
 }
 
-/* Has an earlier row this name? All databases of a namespace share one counter. */
-static bool has_keyspace_named(const struct share *share, struct bytes name)
-{
-    for (uint32_t i = 0; i < share->keyspace_count; i++)
-        if (bytes_equal(share->keyspaces[i].name, name))
-            return true;
-    return false;
-}
-
 static void fill_keyspaces(struct share *share, const struct proxy_worker *worker)
 {
     size_t cursor = 0;
@@ -182,14 +173,26 @@ static void fill_keyspaces(struct share *share, const struct proxy_worker *worke
         const struct keyspace *keyspace = value;
         if (keyspace->is_gone)
             continue;
-        struct share_keyspace *to = &share->keyspaces[share->keyspace_count];
-        *to = (struct share_keyspace){
-            .clients = keyspace->clients,
-            .requests = has_keyspace_named(share, keyspace->name) ? 0 : *keyspace->requests,
-            .is_ephemeral = keyspace->entry && keyspace->entry->ephemeral,
-            .name = copy_share_text(share, keyspace->name)};
-        share->keyspace_count++;
+        share->keyspaces[share->keyspace_count++] =
+            (struct share_keyspace){.clients = keyspace->clients,
+                                    .is_ephemeral = keyspace->entry && keyspace->entry->ephemeral,
+                                    .name = copy_share_text(share, keyspace->name)};
     }
+}
+
+/* Counts of namespaces that are in the configuration, also of those without clients now. */
+static void fill_namespace_counts(struct share *share, const struct proxy_worker *worker)
+{
+    size_t cursor = 0;
+    struct bytes name;
+    void *counts;
+    struct namespace_match match;
+    share->counted = 0;
+    while (share->counted < SHARE_KEYSPACES_MAX &&
+           table_next(worker->keyspaces.counts, &cursor, &name, &counts))
+        if (!name.len || namespaces_find(worker->keyspaces.namespaces, name, &match))
+            share->counts[share->counted++] = (struct share_counts){
+                copy_share_text(share, name), *(struct namespace_counts *)counts};
 }
 
 void share_fill(struct share *share, struct proxy_worker *worker)
@@ -201,5 +204,6 @@ void share_fill(struct share *share, struct proxy_worker *worker)
     share->key_count = 0;
     hot_keys_each(worker, add_hot_key, share);
     fill_keyspaces(share, worker);
+    fill_namespace_counts(share, worker);
     share->at_us = loop_mono_us(worker->loop);
 }

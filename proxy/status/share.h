@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "proxy/core/keyspace.h"
 #include "shared/arena.h"
 #include "shared/command/command.h"
 #include "shared/shard_map.h"
@@ -47,9 +48,13 @@ struct share_key {
 
 struct share_keyspace {
     uint32_t clients;
-    uint64_t requests; /* set in one row of a namespace, 0 in the others */
     bool is_ephemeral;
     struct bytes name;
+};
+
+struct share_counts {
+    struct bytes name; /* of a namespace; empty: none */
+    struct namespace_counts counts;
 };
 
 struct share {
@@ -61,6 +66,8 @@ struct share {
     struct share_client clients[SHARE_CLIENTS_MAX];
     struct share_key keys[SHARE_KEYS_MAX];
     struct share_keyspace keyspaces[SHARE_KEYSPACES_MAX];
+    struct share_counts counts[SHARE_KEYSPACES_MAX];
+    uint32_t counted;
     uint32_t client_count;
     uint32_t key_count;
     uint32_t keyspace_count;

@@ -134,6 +134,14 @@ function limits(item) {
   return texts.join(', ') || '–';
 }
 
+// The share of the requests that had keys of several shards; what may lower it is its title and its note.
+function overShards({requests, over_shards: count, advice}) {
+  const percent = requests ? 100 * count / requests : 0;
+  const text = count === 0 ? '–' : percent < 1 ? '< 1 %' : `${whole(Math.round(percent))} %`;
+  const title = advice ? `On one shard they would be faster: ${advice}` : `${whole(count)} requests since the start`;
+  return {by: percent, text, title, note: advice && 'could be fewer'};
+}
+
 function storageState({state, storage}) {
   const age = storage ? `figures of ${seconds(storage.age_ms / 1000)} ago` : 'no figures yet';
   if (state === 'down' || state === 'silent') return {text: 'no answer', state, note: age};
@@ -193,7 +201,7 @@ export class Tables {
     this.commands = new Table('commands', [['Command', 'code long'], ['Requests', 'number'], ['p50', 'number'], ['p99', 'number'],
       ['Errors', 'number'], ['Calls in total', 'number']], 'No command was called yet.');
     this.namespaces = new Table('namespaces', [['Namespace', 'code long'], ['Clients', 'number'], ['Requests', 'number'],
-      ['Keys', 'number'], ['Bytes', 'number'], ['Limits', 'number']], 'There are no such namespaces.');
+      ['Over shards', 'number'], ['Keys', 'number'], ['Bytes', 'number'], ['Limits', 'number']], 'There are no such namespaces.');
     this.keys = new Table('hot-keys', [['Key', 'code long'], ['Rate', 'number'], ['Shard', 'name'], ['Namespace', 'code name']],
       'No key is requested often.');
     this.slow = new Table('slow-log', [['Time', 'time'], ['Took', 'number'], ['Slowest at', 'name'], ['Request', 'code long'],
@@ -322,6 +330,7 @@ export class Tables {
     say(byId('namespaces-note'), shown.length < count ? `${shown.length} of ${count}${found ? ' found' : ''}` : found ? `${count} found` : '');
     this.namespaces.show(shown.map(item => [
       space(item.name), cell(item.clients, short(item.clients)), cell(seen.get(item.name)?.rate ?? 0, rate(seen.get(item.name)?.rate)),
+      overShards(item),
       ...[[item.keys, whole], [item.bytes, bytes]].map(([figure, write]) => item.keys === null ? {by: -1, text: '–', title: 'Not counted yet'}
         : {by: figure, text: write(figure), title: `Counted ${seconds(item.keys_age_ms / 1000)} ago`}),
       limits(item),

@@ -685,6 +685,28 @@ def _(run):
         check_equal(len(after['latency_bounds_us']) + 1, len(after['commands'][0]['latency']), 'bounds')
 
 
+@suite.case('requests of a namespace with keys of several shards are counted; if they are many, what may lower them is said')
+def _(run):
+    spaces = {'shop': {'token': 'shop-token'}, 'fields': {'token': 'fields-token', 'slot-rule': 'prefix:::2'}, 'small': {'token': 'small-token'}}
+    with Cluster(backends=2, linked=True, namespaces=spaces) as cluster:
+        proxy = cluster.proxies[0]
+        one, two, field = cluster.key_on(0), cluster.key_on(1), [next(name for name in ('%d:x:' % i for i in range(1000)) if cluster.shard_of(name[:-1]) == shard) for shard in (0, 1)]
+        for token, keys, count in (('shop-token', (one, two), 1000), ('fields-token', field, 1000), ('small-token', (one, two), 3)):
+            with enter(cluster, token) as client:
+                replies = client.pipeline([['RENAME', *keys], ['EVAL', 'return 1', '2', *keys], ['MULTI'], ['INCR', keys[0]], ['INCR', keys[1]], ['EXEC'],
+                                           ['MSET', keys[0], '1', keys[0], '2']] + [['SMOVE', *keys, 'x']] * (count - 3))
+                check_equal((len(replies), replies[1]), (count + 4, (':', b'1')), token)
+        shown = {}
+
+        def are_counted():
+            shown.update((row['name'], row) for row in document_of(proxy)['namespaces'])
+            return [shown[name]['over_shards'] for name in ('shop', 'fields', 'small')] == [1000, 1000, 3]
+        wait_for(are_counted, lambda: 'the counts: %s' % shown)
+        check_equal([shown[name].get('advice') for name in ('', 'small', 'shop', 'fields')],
+                    [None, None, 'a {tag} in the names of keys that belong together, or a slot-rule', 'a slot-rule with fewer fields, or fixed:SLOT'])
+        check('scree_proxy_namespace_over_shards_total{tenant="shop"} 1000' in proxy.http('/metrics')[1], 'the metric')
+
+
 @suite.case('the status document shows when the certificates of the proxy and of the shards expire')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, tls=True) as cluster:
