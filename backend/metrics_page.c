@@ -12,6 +12,7 @@
 #include "shared/check.h"
 #include "shared/metric_text.h"
 #include "shared/net/http.h"
+#include "shared/zone.h"
 
 #include <stdio.h>
 #include <sys/statvfs.h>
@@ -404,10 +405,14 @@ static void print_disk(const struct backend_config *config, struct out *out)
                  "Free inodes of the data's file system for this program.", (double)found.f_favail);
 }
 
-static void print_build_info(const struct server *server, struct out *out)
+static void print_build_info(const struct server *server, const struct backend_config *config,
+                             struct out *out)
 {
     char labels[METRIC_LABELS_MAX] = "";
+    char zone[ZONE_NAME_MAX + 1];
+    (void)zone_expand(bytes_of(config->zone), zone);
     metric_label_build(labels, server->process->run_id);
+    metric_label(labels, "zone", bytes_of(zone));
     metric_label(labels, "engine", bytes_of(store_engine()->version));
     metric_label(labels, "engine_assertions", bytes_of(store_engine()->assertions));
     metric_label(labels, "engine_crc32c", bytes_of(store_engine()->crc32c));
@@ -440,7 +445,7 @@ void metrics_page(void *visit, struct http_reply *reply)
     struct out *out = &reply->body;
     struct config_snapshot *snapshot = process_settings(server->process);
     metrics_print(out, "scree_backend");
-    print_build_info(server, out);
+    print_build_info(server, &snapshot->config, out);
     print_failures(out);
     print_disk(&snapshot->config, out);
     metric_certificates(out, "scree_backend_tls_certificate_expiry_timestamp_seconds",

@@ -25,6 +25,7 @@
 #define FIELD_SLOT_RULE(type, field) offsetof(type, field)
 #define FIELD_HOURS(type, field) offsetof(type, field)
 #define FIELD_HOST(type, field) offsetof(type, field)
+#define FIELD_ZONE(type, field) offsetof(type, field)
 /* The key is "section-name"; in the program's own section ([proxy] or [backend]) the key is the name alone, so the
  * pointer skips the section and the '-'. The own section is recognized by its length, which no other section has. */
 #define ROW(type, own, kind, field, section, name, initial, min, max, unit, reload, sentence) \

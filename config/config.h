@@ -15,6 +15,7 @@
 #pragma once
 
 #include "config/option.h"
+#include "shared/zone.h" /* of options of the kind ZONE */
 
 #include <stdio.h>
 
@@ -41,6 +42,7 @@ enum backup_from { BACKUP_FROM_LEADER, BACKUP_FROM_COPY };
 #define CONFIG_MEMBER_SLOT_RULE(field)  char *field;
 #define CONFIG_MEMBER_HOURS(field)      char *field;
 #define CONFIG_MEMBER_HOST(field)       char *field;
+#define CONFIG_MEMBER_ZONE(field)       char *field;
 
 struct config_schema;
 

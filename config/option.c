@@ -7,6 +7,7 @@
 #include "shared/host_name.h"
 #include "shared/hours.h"
 #include "shared/namespace.h"
+#include "shared/zone.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -204,7 +205,8 @@ static struct bytes word_at(const char *words, int index)
 static bool is_text(enum option_kind kind)
 {
     return kind == OPTION_STRING || kind == OPTION_ADDRESS || kind == OPTION_ADDRESSES ||
-           kind == OPTION_SLOT_RULE || kind == OPTION_HOURS || kind == OPTION_HOST;
+           kind == OPTION_SLOT_RULE || kind == OPTION_HOURS || kind == OPTION_HOST ||
+           kind == OPTION_ZONE;
 }
 
 static bool is_tcp_only(const struct option *option)
@@ -222,6 +224,7 @@ static bool text_accepted(const struct option *option, struct bytes text)
     struct slot_rule rule;
     struct hours hours;
     char host[HOST_NAME_BYTES_MAX + 1];
+    char zone[ZONE_NAME_MAX + 1];
     if (option->kind == OPTION_SLOT_RULE)
         return slot_rule_parse(text, &rule);
     if (option->kind == OPTION_HOURS)
@@ -232,6 +235,8 @@ static bool text_accepted(const struct option *option, struct bytes text)
         return false;
     if (option->kind == OPTION_HOST)
         return host_name_expand(text, host);
+    if (option->kind == OPTION_ZONE)
+        return zone_expand(text, zone);
     if (option->kind != OPTION_ADDRESS || text.len == 0)
         return true;
     return address_valid(text) && !(is_unix(text) && is_tcp_only(option));
@@ -292,6 +297,7 @@ static void number_store(const struct option *option, void *member, uint64_t num
     case OPTION_SLOT_RULE:
     case OPTION_HOURS:
     case OPTION_HOST:
+    case OPTION_ZONE:
         CHECK(!is_text(option->kind));
     }
 }
@@ -316,6 +322,7 @@ static uint64_t number_load(const struct option *option, const void *member)
     case OPTION_SLOT_RULE:
     case OPTION_HOURS:
     case OPTION_HOST:
+    case OPTION_ZONE:
         break;
     }
     CHECK(!is_text(option->kind));
@@ -476,6 +483,13 @@ void option_expected(const struct option *option, char *text, size_t size)
                        "a host of up to %d characters, counted with the machine's name in place of "
                        "%%h, or nothing",
                        HOST_NAME_BYTES_MAX);
+        break;
+    case OPTION_ZONE:
+        (void)snprintf(
+            text, size,
+            "a name of up to %d letters, digits, '.', '_' or '-', or $ and a variable of "
+            "the environment that has one, or nothing",
+            ZONE_NAME_MAX);
         break;
     }
 }

@@ -20,6 +20,7 @@
  *   SLOT_RULE   char *field               see shared/namespace.h
  *   HOURS       char *field               see shared/hours.h
  *   HOST        char *field               a host; %h stands for the machine's name, see shared/host_name.h
+ *   ZONE        char *field               the name of a zone, or a variable that has it, see shared/zone.h
  *
  * min and max are the bounds of a number, written as in the file, or of the length of a text.
  */
@@ -41,6 +42,7 @@ enum option_kind {
     OPTION_SLOT_RULE,
     OPTION_HOURS,
     OPTION_HOST,
+    OPTION_ZONE,
 };
 
 /* Values of the kind AUTO_BYTES that are no sizes: `auto`, and a percentage. memory_plan.h makes sizes of them. */

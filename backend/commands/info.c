@@ -70,6 +70,7 @@ static void print_server(const struct call *call, struct out *out)
     uint64_t uptime_s = (clock_mono_us() / 1000 - process->started_mono_ms) / 1000;
     struct utsname name;
     char executable[1024];
+    char zone[ZONE_NAME_MAX + 1];
     ssize_t len = readlink("/proc/self/exe", executable, sizeof executable - 1);
     executable[len > 0 ? len : 0] = 0;
     if (uname(&name) != 0)
@@ -93,7 +94,8 @@ static void print_server(const struct call *call, struct out *out)
                call->now_us, uptime_s, uptime_s / 86400);
     out_printf(out, "hz:10\r\nconfigured_hz:10\r\nlru_clock:%" PRIu64 "\r\nexecutable:%s\r\n",
                call->now_ms / 1000 & 0xffffff, executable);
-    out_printf(out, "config_file:%s\r\nio_threads_active:0\r\n", path ? path : "");
+    (void)zone_expand(bytes_of(partition->snapshot->config.zone), zone);
+    out_printf(out, "config_file:%s\r\nio_threads_active:0\r\nzone:%s\r\n", path ? path : "", zone);
 }
 
 static void print_clients(const struct call *call, struct out *out)

@@ -1,6 +1,7 @@
 /*
  * self.c - SCREE SELF: what a proxy, or another program, must know of a backend's partition before it uses it.
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/dispatch/handlers.h"
@@ -10,6 +11,7 @@
 #include "backend/slots/slot_figures.h"
 #include "backend/slots/slot_owners.h"
 #include "shared/version.h"
+#include "shared/zone.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,8 +38,8 @@ static bool take_wish(struct call *call)
     return call->argc == 2 || hears || is_fresh;
 }
 
-/* SCREE SELF [LEADS | FRESH]: names and values. The name of the shard is empty if no shard map has this partition's address. The last four say which
- * part the copy has in its group (shared/leading.h). */
+/* SCREE SELF [LEADS | FRESH]: names and values. The name of the shard is empty if no shard map has this partition's address. The last five say which
+ * part the copy has in its group (shared/leading.h), and in which zone it is. */
 void cmd_scree_self(struct call *call)
 {
     const struct partition *partition = call->partition;
@@ -49,6 +51,7 @@ void cmd_scree_self(struct call *call)
     char generation[12];
     char term[24];
     char address[PEER_ADDRESS_MAX + 1];
+    char zone[ZONE_NAME_MAX + 1];
     const struct slot_figures figures = slot_figures_of(partition);
     bool is_leader = !partition->copies.is_closed && !partition->copies.is_leaving &&
                      !peer_set_is_elsewhere(partition->shards.peers);
@@ -79,8 +82,10 @@ void cmd_scree_self(struct call *call)
         is_leader                     ? address
         : partition->copies.is_closed ? partition->copies.leader
                                       : "",
+        "zone",
+        zone,
     };
-    enum { COUNT = sizeof fields / sizeof fields[0], OF_COPIES = 8 };
+    enum { COUNT = sizeof fields / sizeof fields[0], OF_COPIES = 10 };
     const int count = partition->copies.replica ? COUNT : COUNT - OF_COPIES;
     if (!take_wish(call))
         return;
@@ -92,6 +97,7 @@ void cmd_scree_self(struct call *call)
     (void)snprintf(generation, sizeof generation, "%" PRIu32, partition->copies.generation);
     (void)snprintf(term, sizeof term, "%" PRIu64, partition->copies.term);
     peering_address(partition, address, sizeof address);
+    (void)zone_expand(bytes_of(partition->snapshot->config.zone), zone);
     reply_array(&call->reply, count);
     for (int i = 0; i < count; i++)
         reply_bulk_text(&call->reply, fields[i]);

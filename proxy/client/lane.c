@@ -80,9 +80,10 @@ struct upstream *client_copy(const struct client *client, uint32_t shard,
                              const struct command *command, size_t bytes)
 {
     const struct pool *pool = client->worker->pool;
-    if (!pool->reads_at_copies || !pool->nodes[shard]->copy_count || bytes > COPY_READ_BYTES_MAX ||
-        client_tracks(client) || client->session.transaction.dedicated ||
-        !reads_only(client, command) || (pool->reads_fresh && !may_read_fresh(client, command)))
+    if (!pool->reads_at_copies || !pool->nodes[shard]->copies.count ||
+        bytes > COPY_READ_BYTES_MAX || client_tracks(client) ||
+        client->session.transaction.dedicated || !reads_only(client, command) ||
+        (pool->reads_fresh && !may_read_fresh(client, command)))
         return NULL;
     return copy_reads_pick(client, shard, lane_of(client, command, bytes));
 }

@@ -24,7 +24,7 @@ static void begin_copy_parts(struct sending *sending, const struct pool *pool)
 {
     size_t room = 0;
     for (size_t i = 0; i < pool->count; i++)
-        room += 1 + pool->nodes[i]->copy_count;
+        room += 1 + pool->nodes[i]->copies.count;
     *sending = (struct sending){.parts = calloc(room, sizeof sending->parts[0]),
                                 .words = calloc(room, sizeof sending->words[0])};
     CHECK(sending->parts && sending->words);
@@ -71,8 +71,8 @@ void backup_ask_all_copies(struct request *request, const struct bytes *argv, ui
     begin_copy_parts(&sending, pool);
     for (size_t i = 0; i < pool->count; i++) {
         struct node *leader = pool->nodes[i];
-        for (uint32_t copy = 0; copy <= leader->copy_count; copy++) {
-            struct node *node = copy ? leader->copies[copy - 1] : leader;
+        for (uint32_t copy = 0; copy <= leader->copies.count; copy++) {
+            struct node *node = copy ? leader->copies.nodes[copy - 1] : leader;
             struct bytes *words = add_copy_part(&sending, node, argv, argc);
             if (name_at)
                 words[name_at] = bytes_of(node->name);
@@ -147,9 +147,9 @@ static struct node *node_of_copier(const struct backup_copies *copies, const str
                                    uint32_t shard)
 {
     const struct node *leader = pool->nodes[shard];
-    for (uint32_t i = 0; i < leader->copy_count; i++)
-        if (backup_copier_is(copies, leader->copies[i]))
-            return leader->copies[i];
+    for (uint32_t i = 0; i < leader->copies.count; i++)
+        if (backup_copier_is(copies, leader->copies.nodes[i]))
+            return leader->copies.nodes[i];
     return NULL;
 }
 

@@ -46,7 +46,7 @@ void node_unref(struct node *node)
         return;
     CHECK(list_empty(&node->spare));
     CHECK(list_empty(&node->waiting_to_open));
-    CHECK(!node->copies);
+    CHECK(!node->copies.nodes);
     fair_queue_fini(&node->across);
     free(node->name);
     free(node->address);

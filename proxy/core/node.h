@@ -33,6 +33,14 @@ struct node_sums {
     uint64_t held_bytes;
 };
 
+/* The copies of a shard that follow: those of the proxy's zone first (upstream/near_copies.h). */
+struct node_copies {
+    struct node **nodes; /* each with a reference */
+    uint32_t count;
+    uint32_t near_count;
+    bool is_leader_near; /* the leader is of the proxy's zone */
+};
+
 struct node {
     /* references of the pool, of upstreams, and of requests with replies of this shard */
     uint32_t refs;
@@ -50,6 +58,7 @@ struct node {
     bool is_removed; /* the shard is no longer in the map */
     bool has_copies; /* the shard has several addresses, and the leader's may be another one soon */
     bool is_copy;    /* it is a copy that follows: upstream/copy_reads.h, upstream/copy_control.h */
+    bool is_near;    /* a copy in the proxy's zone: upstream/near_copies.h */
     bool is_owner;   /* it serves only slots that it owns, and bounces others (SCREE SELF) */
     uint64_t down_ms;  /* when it was first seen to be unreachable; monotonic, 0: it is reachable */
     bool said_busy;    /* the PING at busy_ms was answered BUSY */
@@ -57,8 +66,7 @@ struct node {
     uint32_t asked_ms; /* when the last PING of ask_busy() was sent; low bits of the loop's time */
     struct metric_cell *cell; /* of the shard in proxy->labelled */
     struct node_sums sums;
-    struct node **copies; /* of a leader: those that follow; each with a reference */
-    uint32_t copy_count;
+    struct node_copies copies; /* of a leader */
     uint64_t refused_until_ms; /* of a copy: it has refused a read; monotonic */
 };
 

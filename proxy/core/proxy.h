@@ -18,6 +18,7 @@ struct proxy_worker;
 /* Owners of slots, from bounces; routes.h */
 struct proxy_routes {
     struct routes *learned; /* any thread */
+    struct zones *zones;    /* of copies, as they say; zones.h. Any thread */
     struct task task;       /* publishes a snapshot with new routes */
     _Atomic bool is_posted; /* the task is */
     uint64_t logged_ms;     /* when new routes were logged last; monotonic */

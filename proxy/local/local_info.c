@@ -22,6 +22,7 @@
 #include "proxy/core/worker.h"
 #include "proxy/local/local.h"
 #include "proxy/local/own_stats.h"
+#include "proxy/upstream/pool.h"
 #include "shared/arena.h"
 #include "shared/check.h"
 #include "shared/number.h"
@@ -461,6 +462,7 @@ static void info_own(struct info *info, const struct client *client)
         field_set_number(info, section, "total_connections_received",
                          metrics_sum(METRIC_PROXY_CLIENTS_ACCEPTED));
         field_set_text(info, section, "run_id", proxy->run_id);
+        field_set_text(info, section, "zone", client->worker->pool->zone);
         field_set_text(info, section, "tcp_port", port ? port + 1 : "0");
         field_set_text(info, section, "config_file", config->head.path ? config->head.path : "");
     }

@@ -13,6 +13,7 @@
 #include "proxy/status/admin.h"
 #include "proxy/status/status.h"
 #include "proxy/upstream/leaders.h"
+#include "proxy/upstream/zones.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
@@ -94,6 +95,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->refusals = refusals_new();
     tenants_init(&proxy->tenants);
     proxy->routes.learned = routes_new();
+    proxy->routes.zones = zones_new();
     proxy->routes.task.run = publish_routes;
     make_run_id(proxy->run_id);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch);
@@ -109,6 +111,7 @@ void proxy_free(struct proxy *proxy)
     refusals_free(proxy->refusals);
     tenants_fini(&proxy->tenants);
     routes_free(proxy->routes.learned);
+    zones_free(proxy->routes.zones);
     free(proxy->workers);
     proxy_metrics_fini(&proxy->labelled);
     slow_log_free(proxy->slow_log);
@@ -279,9 +282,17 @@ static void drop_leader(void *owner, const struct route_leader *copy, bool is_lo
     proxy_publish(proxy, snapshot_with_users(proxy->snapshot, acl_ref(proxy->snapshot->users)));
 }
 
+/* leaders_events */
+static void take_zone(void *owner, const char *address, const char *zone)
+{
+    const struct proxy *proxy = owner;
+    zones_put(proxy->routes.zones, address, zone);
+}
+
 void proxy_find_leaders(struct proxy *proxy)
 {
-    static const struct leaders_events events = {.on_found = take_leader, .on_ended = drop_leader};
+    static const struct leaders_events events = {
+        .on_found = take_leader, .on_ended = drop_leader, .on_zone = take_zone};
     proxy->leaders = leaders_new(proxy->loop, &events, proxy);
     leaders_configure(proxy->leaders, proxy->snapshot);
 }

@@ -48,6 +48,9 @@ static void read_at_copies(const struct proxy_worker *worker)
     const struct proxy_config *config = worker_config(worker);
     bool is_on = config->upstream_replica_reads != REPLICA_READS_NO && *config->upstream_secret;
     bool is_fresh = is_on && config->upstream_replica_reads == REPLICA_READS_FRESH;
+    char zone[ZONE_NAME_MAX + 1];
+    (void)zone_expand(bytes_of(config->zone), zone);
+    pool_set_zone(worker->pool, zone);
     pool_update_copies(worker->pool, worker->snapshot->map, is_on, is_fresh);
 }
 

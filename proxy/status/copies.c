@@ -1,6 +1,7 @@
 #include "proxy/status/copies.h"
 
 #include "proxy/core/line_fields.h"
+#include "proxy/upstream/zones.h"
 
 #include <string.h>
 
@@ -31,10 +32,13 @@ static void write_silence(struct json_writer *json, struct bytes line)
         json_put_null(json, "silent_ms");
 }
 
-static void write_copy(struct json_writer *json, struct bytes line)
+static void write_copy(struct json_writer *json, struct bytes line, struct zones *zones)
 {
+    char zone[ZONE_NAME_MAX + 1];
+    zones_get(zones, field_text(line, "address"), zone);
     json_put_object(json, NULL);
     json_put_shown(json, "address", field_text(line, "address"), COPY_TEXT_SHOWN);
+    json_put_text(json, "zone", zone);
     json_put_shown(json, "kind", field_text(line, "kind"), COPY_TEXT_SHOWN);
     json_put_bool(json, "is_up", field_is(line, "up", "yes"));
     json_put_uint(json, "applied", field_number(line, "applied"));
@@ -44,7 +48,7 @@ static void write_copy(struct json_writer *json, struct bytes line)
     json_put_end(json);
 }
 
-void copies_write(struct json_writer *json, const char *reply)
+void copies_write(struct json_writer *json, const char *reply, struct zones *zones)
 {
     struct bytes line;
     if (!reply || !next_copy_line(&reply, &line)) {
@@ -57,7 +61,7 @@ void copies_write(struct json_writer *json, const char *reply)
     json_put_uint(json, "committed", field_number(line, "committed"));
     json_put_list(json, "members");
     while (next_copy_line(&reply, &line))
-        write_copy(json, line);
+        write_copy(json, line, zones);
     json_put_end(json);
     json_put_end(json);
 }

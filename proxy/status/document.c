@@ -53,6 +53,8 @@ static void write_proxy(struct json_writer *json, const struct status *status,
 {
     const struct proxy *proxy = status->proxy;
     const struct proxy_config *config = &snapshot->config;
+    char zone[ZONE_NAME_MAX + 1];
+    (void)zone_expand(bytes_of(config->zone), zone);
     json_put_object(json, "proxy");
     json_put_text(json, "version", SCREE_VERSION);
     json_put_text(json, "commit", version_commit());
@@ -60,6 +62,7 @@ static void write_proxy(struct json_writer *json, const struct status *status,
     json_put_uint(json, "process_id", (uint64_t)getpid());
     json_put_uint(json, "started_ms", proxy->started_ms);
     json_put_text(json, "listen", config->listen);
+    json_put_text(json, "zone", zone);
     json_put_text(json, "config_file", config->head.path ? config->head.path : "");
     json_put_bool(json, "is_stopping", atomic_load(&proxy->is_stopping));
     json_put_bool(json, "files_refused", !metrics_sum(METRIC_PROXY_RELOAD_GOOD));
@@ -227,7 +230,7 @@ static void write_shard(struct json_writer *json, const struct status *status,
     json_put_uint(json, "queued_bytes", sum.queued_bytes);
     json_put_uint(json, "ping_us", health->round_trip_us);
     backends_write_transactions(json, said->on[SURVEY_INFO]);
-    copies_write(json, said->on[SURVEY_REPLICAS]);
+    copies_write(json, said->on[SURVEY_REPLICAS], status->proxy->routes.zones);
     backends_write_storage(json, storage->info,
                            now_us > storage->answered_us ? (now_us - storage->answered_us) / 1000
                                                          : 0);

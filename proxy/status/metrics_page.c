@@ -10,6 +10,7 @@
 #include "shared/command/command_cells.h"
 #include "shared/metric_text.h"
 #include "shared/table.h"
+#include "shared/zone.h"
 
 enum { HOT_SAMPLES_MIN = 32 }; /* with fewer samples a key's share is not reported */
 
@@ -224,11 +225,15 @@ static void print_hot_key(struct proxy_metrics *labelled, struct out *out)
                  most_rate);
 }
 
-static void print_info(const struct proxy *proxy, struct out *out)
+static void print_info(const struct admin_visit *visit, struct out *out)
 {
     char labels[METRIC_LABELS_MAX] = "";
-    metric_label_build(labels, proxy->run_id);
-    metric_head(out, "scree_proxy_build_info", "gauge", "Always 1; the labels have the version.");
+    char zone[ZONE_NAME_MAX + 1];
+    (void)zone_expand(bytes_of(visit->snapshot->config.zone), zone);
+    metric_label_build(labels, visit->proxy->run_id);
+    metric_label(labels, "zone", bytes_of(zone));
+    metric_head(out, "scree_proxy_build_info", "gauge",
+                "Always 1; the labels have the version and the zone.");
     metric_number(out, "scree_proxy_build_info", labels, 1);
 }
 
@@ -256,7 +261,7 @@ void metrics_page_print(void *owner, struct http_reply *reply)
     struct proxy_metrics *labelled = &visit->proxy->labelled;
     struct out *out = &reply->body;
     metrics_print(out, "scree_proxy");
-    print_info(visit->proxy, out);
+    print_info(visit, out);
     print_map(visit, out);
     metric_certificates(out, "scree_proxy_tls_certificate_expiry_timestamp_seconds",
                         visit->snapshot->tls, visit->snapshot->upstream_tls);

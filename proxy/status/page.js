@@ -114,7 +114,7 @@ function draw() {
   const expires = [proxy.certificate_expires_s, proxy.upstream_certificate_expires_s].filter(Boolean);
   const left = Math.min(...expires) - latest.now_ms / 1000;
   const certificate = !expires.length ? '' : left > 0 ? ` · certificate: ${seconds(left)} left` : ' · its certificate has expired';
-  say(byId('facts'), `version ${proxy.version} · map epoch ${map.epoch} · up ${seconds(up)} · process ${proxy.process_id}${certificate}`);
+  say(byId('facts'), `${proxy.zone ? `zone ${proxy.zone} · ` : ''}version ${proxy.version} · map epoch ${map.epoch} · up ${seconds(up)} · process ${proxy.process_id}${certificate}`);
   document.title = `Scree ${proxy.listen}`;
   drawFigures();
   slots.show(map);

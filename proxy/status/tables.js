@@ -210,7 +210,7 @@ export class Tables {
       ['Idle', 'number'], ['Last command', 'code name'], ['User', 'code name'],
       ['Namespace', 'code name']], 'No client is connected.');
     this.events = new Table('events', [['Time', 'time'], ['What'], ['Details', 'code long']], 'There are no events.');
-    this.copies = new Table('copies', [['Shard', 'name'], ['Copy', 'code name'], ['State'], ['Kind'], ['Behind', 'number'], ['Heard', 'number'],
+    this.copies = new Table('copies', [['Shard', 'name'], ['Copy', 'code name'], ['Zone'], ['State'], ['Kind'], ['Behind', 'number'], ['Heard', 'number'],
       ['Rows'], ['Term', 'number']], 'No shard has several copies.');
     this.links = new Table('links', [['From', 'name'], ['To', 'name'], ['State'], ['For', 'number'], ['Round trip', 'number'],
       ['Waiting', 'number'], ['Unsent', 'number']], 'The backends have no links.');
@@ -272,7 +272,7 @@ export class Tables {
     say(byId('copies-note'), bad.length ? `${bad.length} of ${all.length} need attention` : `${all.length}, none of them is known to have a fault`);
     this.copies.show([...bad, ...all.filter(one => !bad.includes(one))].map(({shard, copy, state}) => {
       const leads = copy.address === shard.copies.leader, behind = Math.max(shard.copies.committed - copy.applied, 0);
-      return [{text: shard.name, swatch: colour(shard.name)}, named(copy.address), state, copy.kind,
+      return [{text: shard.name, swatch: colour(shard.name)}, named(copy.address), copy.zone || '–', state, copy.kind,
         leads || copy.kind === 'none' ? '–' : cell(behind, `${short(behind)} records`),
         leads || copy.silent_ms === null ? '–' : cell(copy.silent_ms, `${seconds(copy.silent_ms / 1000)} ago`),
         {text: copy.rows || '–', state: hasWrongRows(copy) ? 'down' : null},

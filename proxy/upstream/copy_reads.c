@@ -2,6 +2,7 @@
 
 #include "proxy/core/client.h"
 #include "proxy/core/proxy_metrics.h"
+#include "proxy/upstream/near_copies.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
 
@@ -256,26 +257,58 @@ static struct upstream *connection_to(struct pool *pool, struct node *copy, unsi
     return upstream;
 }
 
-/* Fresh reads are shared out evenly between all copies, and the leader is one of them. */
-static bool is_leaders_client(const struct pool *pool, const struct client *client,
-                              const struct node *leader)
+/* A part of a shard's copies, which are equal: those of the proxy's zone, or the others. */
+struct equal_copies {
+    struct node **nodes;
+    uint32_t count;
+    bool has_leader; /* the leader has its share of the reads, too */
+};
+
+/* Each client reads at one of them. Fresh reads are shared out evenly, and the leader is one of the copies. */
+static bool is_leaders_client(const struct client *client, const struct equal_copies *copies)
 {
-    return pool->reads_fresh && client->id % (leader->copy_count + 1) == leader->copy_count;
+    return copies->has_leader && client->id % (copies->count + 1) == copies->count;
 }
 
-struct upstream *copy_reads_pick(const struct client *client, uint32_t shard, unsigned lane)
+/* NULL: none of them may be read from. */
+static struct upstream *pick_equal(const struct client *client, const struct equal_copies *copies,
+                                   unsigned lane)
 {
     struct pool *pool = client->worker->pool;
-    const struct node *leader = pool->nodes[shard];
-    if (is_leaders_client(pool, client, leader))
-        return NULL;
-    for (uint32_t i = 0; i < leader->copy_count; i++) {
-        struct node *copy = leader->copies[(client->id + i) % leader->copy_count];
+    for (uint32_t i = 0; i < copies->count; i++) {
+        struct node *copy = copies->nodes[(client->id + i) % copies->count];
         struct upstream *upstream = connection_to(pool, copy, lane, client->session.resp);
         if (may_read(upstream))
             return upstream;
     }
     return NULL;
+}
+
+/* A read that leaves the proxy's zone. */
+static struct upstream *pick_far(const struct client *client, const struct node_copies *copies,
+                                 unsigned lane)
+{
+    const struct pool *pool = client->worker->pool;
+    const struct equal_copies far = {.nodes = copies->nodes + copies->near_count,
+                                     .count = copies->count - copies->near_count,
+                                     .has_leader = pool->reads_fresh};
+    return is_leaders_client(client, &far) ? NULL : pick_equal(client, &far, lane);
+}
+
+struct upstream *copy_reads_pick(const struct client *client, uint32_t shard, unsigned lane)
+{
+    struct pool *pool = client->worker->pool;
+    near_copies_update(pool);
+    const struct node_copies *copies = &pool->nodes[shard]->copies;
+    const struct equal_copies near = {.nodes = copies->nodes,
+                                      .count = copies->near_count,
+                                      .has_leader = pool->reads_fresh && copies->is_leader_near};
+    if (is_leaders_client(client, &near))
+        return NULL;
+    struct upstream *upstream = pick_equal(client, &near, lane);
+    if (upstream || copies->is_leader_near)
+        return upstream;
+    return pick_far(client, copies, lane);
 }
 
 void copy_reads_send(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
@@ -289,4 +322,6 @@ void copy_reads_send(struct upstream *upstream, struct part *part, struct keyspa
     part->resend_bytes = (uint32_t)(kept->bytes - before);
     upstream_write_frame(upstream, part, out, frame);
     upstream_commit(upstream, part);
+    if (!upstream->node->is_near && *upstream->worker->pool->zone)
+        metric_add(upstream->worker->metrics.process, METRIC_PROXY_READS_OTHER_ZONE, 1);
 }

@@ -12,7 +12,9 @@
  * (3) A copy that has refused a read gets no others for REFUSED_MS: it does not follow, lacks too much, or does not serve reads. One that is
  *     silent while a read waits gets none for AWAY_MS, and a connection none while it keeps more than queue-limit.
  * (4) A client's reads go to one copy as long as that one serves: the data that it reads there never get older.
- * (5) No request of a client overtakes another one: those at copies have LABEL_COPY, and those at leaders have not (client.h).
+ * (5) Copies of the proxy's zone get the reads as long as one of them serves (near_copies.h); if none does, the leader if it is of that zone,
+ *     else the copies of other zones. With fresh reads the leader is one of the copies.
+ * (6) No request of a client overtakes another one: those at copies have LABEL_COPY, and those at leaders have not (client.h).
  */
 #pragma once
 

@@ -67,6 +67,8 @@ void greeting_read(struct bytes frame, struct greeting_self *self)
             copy_field(self->run_id, sizeof self->run_id, value.text);
         else if (bytes_is(name.text, "leader"))
             copy_field(self->leader, sizeof self->leader, value.text);
+        else if (bytes_is(name.text, "zone") && zone_name_valid(value.text))
+            copy_field(self->zone, sizeof self->zone, value.text);
         else if (bytes_is(name.text, "role"))
             self->has_copies = true, self->leads = bytes_is(value.text, "leader");
         else if (!number_parse_int64(value.text, &number) || number < 0)

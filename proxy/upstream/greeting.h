@@ -4,7 +4,7 @@
  *   proxy ─► SCREE AUTH secret ─► +OK, or the error with which every request would fail. While the secret is being changed
  *                                 both are sent, secret-previous first, and one must be accepted
  *         ─► SCREE SELF        ─► shard, run_id, version, slots, orphaned, protocol, client: the partition at this address says which shard it is,
- *                                 and which protocols of proxies it serves (version.h); a copy: role, generation, term, leader
+ *                                 and which protocols of proxies it serves (version.h); a copy: role, generation, term, leader, zone
  *
  * A partition reads the name of its shard in the shard map of its backend. A backend without a shard map sends no name; then the
  * proxy assumes that the address in the proxy's own map belongs to the right shard.
@@ -13,6 +13,7 @@
 #pragma once
 
 #include "shared/shard_map.h"
+#include "shared/zone.h"
 
 struct out;
 
@@ -38,6 +39,7 @@ struct greeting_self {
     bool leads;
     uint64_t generation, term;
     char leader[SHARD_ADDRESS_MAX + 1]; /* empty: not known */
+    char zone[ZONE_NAME_MAX + 1];       /* empty: none */
 };
 
 /* Writes the commands; `previous`: a second secret, empty: none. */

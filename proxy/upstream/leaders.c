@@ -164,6 +164,7 @@ static void take_self(struct copy *copy, struct bytes frame)
     }
     copy->failures = 0;
     copy->is_asking = false;
+    copy->all->events->on_zone(copy->all->owner, copy->address, self.zone);
     tell_lead(copy, &self);
     take_name(copy, &self);
     if (copy->asks_again)
@@ -269,6 +270,7 @@ static struct copy *copy_new(struct leaders *leaders, const char *shard, const c
 
 static void copy_free(struct copy *copy)
 {
+    copy->all->events->on_zone(copy->all->owner, copy->address, "");
     hang_up(copy);
     timer_free(copy->timer);
     list_remove(&copy->link);

@@ -27,12 +27,14 @@ struct loop;
 struct proxy;
 struct proxy_snapshot;
 
-/* On the main thread. Both may be called with what was said before. */
+/* On the main thread. All may be called with what was said before. */
 struct leaders_events {
     /* a copy says that it leads */
     void (*on_found)(void *owner, const struct route_leader *leader);
     /* a copy says that it does not lead; is_lost: it has not answered several times, its term is not known */
     void (*on_ended)(void *owner, const struct route_leader *copy, bool is_lost);
+    /* a copy says in which zone it is; "": in none, or it is not watched any more */
+    void (*on_zone)(void *owner, const char *address, const char *zone);
 };
 
 /* On the main thread, as all functions but leaders_look_for. */

@@ -9,6 +9,7 @@
 #include "shared/check.h"
 #include "shared/shard_map.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,31 +114,31 @@ static struct node *detach_copy(struct node **copies, uint32_t count, const char
 
 /* The copies of a shard are at all its addresses but the first. Those that the leader had before are taken over. */
 static void make_copies(const struct pool *pool, struct node *leader, const struct shard *shard,
-                        struct node **before, uint32_t before_count)
+                        const struct node_copies *before)
 {
-    leader->copy_count = (uint32_t)shard->address_count - 1;
-    leader->copies = calloc(leader->copy_count, sizeof(struct node *));
-    CHECK(leader->copies);
-    for (uint32_t i = 0; i < leader->copy_count; i++) {
-        struct node *copy = detach_copy(before, before_count, shard->addresses[i + 1]);
-        leader->copies[i] = copy ? copy : new_copy_node(pool, shard, shard->addresses[i + 1]);
-        leader->copies[i]->index = leader->index;
+    struct node_copies *copies = &leader->copies;
+    copies->count = (uint32_t)shard->address_count - 1;
+    copies->nodes = calloc(copies->count, sizeof(struct node *));
+    CHECK(copies->nodes);
+    for (uint32_t i = 0; i < copies->count; i++) {
+        struct node *copy = detach_copy(before->nodes, before->count, shard->addresses[i + 1]);
+        copies->nodes[i] = copy ? copy : new_copy_node(pool, shard, shard->addresses[i + 1]);
+        copies->nodes[i]->index = leader->index;
     }
 }
 
 /* `shard`: NULL: the nodes of its copies are dropped. */
-static void set_copies(const struct pool *pool, struct node *leader, const struct shard *shard)
+static void set_copies(struct pool *pool, struct node *leader, const struct shard *shard)
 {
-    struct node **before = leader->copies;
-    uint32_t before_count = leader->copy_count;
-    leader->copies = NULL;
-    leader->copy_count = 0;
+    struct node_copies before = leader->copies;
+    leader->copies = (struct node_copies){.count = 0};
+    pool->zones_version = 0;
     if (shard && shard->address_count > 1)
-        make_copies(pool, leader, shard, before, before_count);
-    for (uint32_t i = 0; i < before_count; i++)
-        if (before[i])
-            node_drain(before[i]);
-    free(before);
+        make_copies(pool, leader, shard, &before);
+    for (uint32_t i = 0; i < before.count; i++)
+        if (before.nodes[i])
+            node_drain(before.nodes[i]);
+    free(before.nodes);
 }
 
 /* A connection that may show old data must not serve other clients. */
@@ -152,6 +153,12 @@ void pool_update_copies(struct pool *pool, const struct shard_map *map, bool may
             set_copies(pool, pool->nodes[i], NULL);
         set_copies(pool, pool->nodes[i], &map->shards[i]);
     }
+}
+
+void pool_set_zone(struct pool *pool, const char *zone)
+{
+    (void)snprintf(pool->zone, sizeof pool->zone, "%s", zone);
+    pool->zones_version = 0;
 }
 
 /* ---- the map --------------------------------------------------------------------------------- */
@@ -193,11 +200,10 @@ static void pool_bury(struct pool *pool)
 /* All connections to it are gone. */
 static void forget_node(struct node *node)
 {
-    for (uint32_t i = 0; i < node->copy_count; i++)
-        forget_node(node->copies[i]);
-    free(node->copies);
-    node->copies = NULL;
-    node->copy_count = 0;
+    for (uint32_t i = 0; i < node->copies.count; i++)
+        forget_node(node->copies.nodes[i]);
+    free(node->copies.nodes);
+    node->copies = (struct node_copies){.count = 0};
     memset(node->shared, 0, sizeof(node->shared));
     node->waits = NULL;
     wake_all_across(node);

@@ -23,6 +23,7 @@
 #include "proxy/core/node.h"
 #include "shared/bytes.h"
 #include "shared/list.h"
+#include "shared/zone.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,9 +40,11 @@ struct pool {
     struct proxy_worker *worker;
     struct node **nodes; /* by index in the snapshot's map */
     size_t count;
-    uint32_t any;          /* the shard that pool_any() returns next */
-    struct list upstreams; /* all; closed ones leave the list at the end of the turn */
-    bool reads_fresh;      /* copies answer reads of all clients, with fresh data */
+    uint32_t any;                 /* the shard that pool_any() returns next */
+    struct list upstreams;        /* all; closed ones leave the list at the end of the turn */
+    bool reads_fresh;             /* copies answer reads of all clients, with fresh data */
+    char zone[ZONE_NAME_MAX + 1]; /* of the proxy; "": none */
+    uint64_t zones_version; /* of zones.h, by which copies are in order; 0: they are in none */
     bool has_closed;
     bool reads_at_copies; /* copy_reads.h */
     bool has_full;        /* clients wait for room in a connection's output; upstream_room.c */
@@ -53,6 +56,8 @@ void pool_stop(struct pool *pool);
 /* To be called after pool_stop. */
 void pool_free(struct pool *pool);
 void pool_update(struct pool *pool, const struct shard_map *map);
+/* The zone of the proxy: reads go to copies of that zone first. */
+void pool_set_zone(struct pool *pool, const char *zone);
 /* After pool_update, or when the options have changed: the nodes of the copies that do not lead. may_read: they serve reads; is_fresh: only
  * with fresh data, and those of all clients. */
 void pool_update_copies(struct pool *pool, const struct shard_map *map, bool may_read,

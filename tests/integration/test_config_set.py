@@ -65,7 +65,7 @@ def config(client, name):
 TEXTS = {
     'requirepass': 'sesame', 'admin-hosts': 'example.org', 'admin-token': 'sesame-2', 'tls-key-file-pass': 'not-needed', 'tls-protocols': 'TLSv1.3',
     'upstream-tls-key-file-pass': 'not-needed', 'tls-ciphers': 'ECDHE-ECDSA-AES128-GCM-SHA256',
-    'store-compaction-window': '03:00-03:01', 'tls-ciphersuites': 'TLS_AES_128_GCM_SHA256', 'upstream-tls-server-name': 'localhost',
+    'store-compaction-window': '03:00-03:01', 'tls-ciphersuites': 'TLS_AES_128_GCM_SHA256', 'upstream-tls-server-name': 'localhost', 'zone': 'zone-a',
 }
 
 

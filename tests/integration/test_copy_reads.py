@@ -7,7 +7,7 @@ import threading
 import time
 
 from support.cluster import in_ranges, metric, slot_of
-from support.copies import UNHURRIED, Copies, TwoShards, Voters
+from support.copies import UNHURRIED, Copies, TwoShards, Voters, calls
 from support.harness import Failure, Suite, check, check_equal, wait_for
 from support.played_copies import PlayedShard
 from support.resp import ReplyError, value
@@ -213,14 +213,6 @@ def wait_reads_at_copies(copies, client, key='k'):
         check(not isinstance(client.get('GET', key), ReplyError), 'an error')
         return copy_reads(copies) > before
     wait_for(is_so, 'a copy to answer', pause=0.05)
-
-
-def calls(copies, command, index=0):
-    """How often a backend has run the command."""
-    with copies.copy(index) as node:
-        lines = node.get('INFO', 'commandstats').decode().split('\r\n')
-    found = [line for line in lines if line.startswith('cmdstat_%s:' % command)]
-    return int(found[0].split('calls=')[1].split(',')[0]) if found else 0
 
 
 @suite.case('copies answer the reads of a hot shard, and its leader none of them')

@@ -672,6 +672,35 @@ static void check_not_read(const char *text)
     CHECK(begins(ask(&follower, "%s", text), "-MOVED ") && !questions);
 }
 
+/* It is refused without a wait, and without another question: the leader reads it. */
+static void check_left_at_once(const char *text)
+{
+    uint64_t before_us = sim_now_us();
+    check_not_read(text);
+    CHECK(sim_now_us() < before_us + FRESH_WAIT_MS * 1000 / 2);
+}
+
+/* The data lack a record that counts: one read waits for it, and the others are the leader's at once until it is there. */
+static void reads_while_it_lags(void)
+{
+    (void)ask(&leader, "SET counter 41");
+    CHECK(begins(read_at("GET counter", 0), "-MOVED "));
+    check_left_at_once("GET counter");
+    check_left_at_once("GET short");
+    copy_upto(storage_committed(leader.partition->storage));
+    CHECK(begins(read_at("GET counter", 0), "$2\r\n41"));
+}
+
+/* Likewise while the leader owes an answer. */
+static void reads_while_leader_is_silent(void)
+{
+    questions = 0;
+    CHECK(begins(ask(&follower, "GET counter"), "-MOVED ") && questions == 1);
+    check_left_at_once("GET counter");
+    fresh_reads_answered(follower.partition, NULL);
+    CHECK(begins(read_at("GET counter", 0), "$2\r\n41"));
+}
+
 static void reads_fresh(void)
 {
     uint64_t now_us = loop_wall_us(leader.loop);
@@ -684,6 +713,8 @@ static void reads_fresh(void)
     check_not_read("MGET counter half");
     check_not_read("EVAL_RO \"return 1\" 1 counter");
     check_not_read("XREAD STREAMS counter 0");
+    reads_while_it_lags();
+    reads_while_leader_is_silent();
     follower.partition->snapshot->config.replica_reads = REPLICA_READS_STALE;
 }
 

@@ -33,6 +33,14 @@ def number_at(connection, key):
     return None if isinstance(reply, ReplyError) else int(reply or 0)
 
 
+def calls(copies, command, index=0):
+    """How often a backend has run the command."""
+    with copies.copy(index) as node:
+        lines = node.get('INFO', 'commandstats').decode().split('\r\n')
+    found = [line for line in lines if line.startswith('cmdstat_%s:' % command)]
+    return int(found[0].split('calls=')[1].split(',')[0]) if found else 0
+
+
 class Copies(Cluster):
     """A Cluster of one shard. `order`: the backends whose addresses the map has, in its order."""
 

@@ -26,6 +26,7 @@ class PlayedCopy:
     def __init__(self, name):
         self.name, self.address = name, ('127.0.0.1', free_ports())
         self.fields = {'role': 'replica', 'generation': '0', 'term': '0', 'leader': ''}
+        self.zone = ''
         self.requests, self.listeners, self.connections = [], [], set()
         self.is_deaf, self.is_late, self.pushes = False, False, True
         self.refusal = None
@@ -109,7 +110,7 @@ class PlayedCopy:
             if words[:2] == [b'SCREE', b'SELF']:
                 if words[2:] == [b'LEADS'] and connection not in self.listeners:
                     self.listeners.append(connection)
-                named = dict({'protocol': PROTOCOL, 'protocol_oldest': PROTOCOL, 'shard': 'a'}, **self.fields)
+                named = dict({'protocol': PROTOCOL, 'protocol_oldest': PROTOCOL, 'shard': 'a', 'zone': self.zone}, **self.fields)
                 reply = self_reply([word for pair in named.items() for word in pair])
             elif words == [b'SCREE', b'STOPS']:
                 self.hearers.append(connection)

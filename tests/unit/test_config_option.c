@@ -5,6 +5,7 @@
 
 #include "shared/check.h"
 #include "shared/host_name.h"
+#include "shared/zone.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ struct sample {
     char *rule;
     char *hours;
     char *host;
+    char *zone;
     uint64_t share_bytes;
     uint64_t part_bytes;
 };
@@ -49,6 +51,7 @@ enum {
     RULE,
     HOURS,
     HOST,
+    ZONE,
     SHARE,
     PART,
     ROWS
@@ -69,6 +72,7 @@ static const struct option rows[ROWS] = {
     ROW(SLOT_RULE, rule, "tag", "1", "64", ""),
     ROW(HOURS, hours, "", "", "", ""),
     ROW(HOST, host, "", "0", "1000", ""),
+    ROW(ZONE, zone, "", "0", "64", ""),
     ROW(AUTO_BYTES, share_bytes, "auto", "1mb", "16tb", ""),
     ROW(AUTO_BYTES, part_bytes, "4mb", "1mb", "16tb", "%"),
 };
@@ -224,6 +228,28 @@ static void test_hosts_must_fit_with_the_name_of_the_machine(void)
     CHECK(strstr(reason, "expected a host of up to 247 characters"));
 }
 
+static void test_zones_have_names_or_variables_that_have_one(void)
+{
+    char text[ZONE_NAME_MAX + 2];
+    char zone[ZONE_NAME_MAX + 1];
+    memset(text, 'z', sizeof text);
+    text[ZONE_NAME_MAX] = '\0';
+    CHECK(set(ZONE, text));
+    CHECK(zone_expand(bytes_of(text), zone) && strcmp(zone, text) == 0);
+    text[ZONE_NAME_MAX] = 'z', text[ZONE_NAME_MAX + 1] = '\0';
+    CHECK(!set(ZONE, text));
+    CHECK(strstr(reason, "expected a name of up to 63 letters, digits"));
+    CHECK(!set(ZONE, "two words") && !set(ZONE, "$") && !set(ZONE, "$A B") && !set(ZONE, "z\x01"));
+    CHECK(setenv("ZONE_OF_TEST", "eu-1.a_b", 1) == 0);
+    CHECK(set(ZONE, "$ZONE_OF_TEST") && shows(ZONE, "$ZONE_OF_TEST"));
+    CHECK(zone_expand(BYTES("$ZONE_OF_TEST"), zone) && strcmp(zone, "eu-1.a_b") == 0);
+    CHECK(setenv("ZONE_OF_TEST", "two words", 1) == 0);
+    CHECK(!set(ZONE, "$ZONE_OF_TEST"));
+    CHECK(setenv("ZONE_OF_TEST", "", 1) == 0);
+    CHECK(set(ZONE, "$ZONE_OF_TEST") && set(ZONE, "$ZONE_THAT_IS_NOT_SET") && set(ZONE, ""));
+    CHECK(zone_expand(BYTES("$ZONE_OF_TEST"), zone) && !*zone);
+}
+
 int main(void)
 {
     test_defaults_are_set_from_the_rows();
@@ -236,6 +262,7 @@ int main(void)
     test_slot_rules();
     test_hours();
     test_hosts_must_fit_with_the_name_of_the_machine();
+    test_zones_have_names_or_variables_that_have_one();
     for (int i = 0; i < ROWS; i++)
         option_clear(&rows[i], &sample);
     return 0;
