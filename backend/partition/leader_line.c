@@ -277,6 +277,30 @@ static void name_self(struct leader_line *line)
                               snapshot->config.secret_previous, snapshot->peer_tls);
 }
 
+/* Does a setting change with which the connection was made? */
+static bool needs_new_line(const struct leader_line *line)
+{
+    const struct config_snapshot *snapshot = line->partition->snapshot;
+    const struct peer_identity *identity = &line->self.identity;
+    char address[PEER_ADDRESS_MAX + 1];
+    peering_address(line->partition, address, sizeof address);
+    return strcmp(identity->address, address) != 0 ||
+           strcmp(identity->shard, slot_owners_name(line->partition->shards.owners)) != 0 ||
+           !peer_self_has_credentials(&line->self, snapshot->config.secret,
+                                      snapshot->config.secret_previous, snapshot->peer_tls);
+}
+
+/* Reads at this copy need the connection: it is closed for no other change of the configuration. */
+static void take_configuration(struct leader_line *line)
+{
+    if (!line->link || line->epoch == line->partition->snapshot->epoch)
+        return;
+    if (needs_new_line(line))
+        close_line(line);
+    else
+        name_self(line);
+}
+
 static void open_line(struct leader_line *line, const char *leader)
 {
     name_self(line);
@@ -324,9 +348,9 @@ static bool may_have_line(const struct partition *partition)
 static void connect_line(struct leader_line *line)
 {
     const char *leader = leader_to_ask(line->partition);
-    if (line->link && (!leader || strcasecmp(line->link->address, leader) != 0 ||
-                       line->epoch != line->partition->snapshot->epoch))
+    if (line->link && (!leader || strcasecmp(line->link->address, leader) != 0))
         close_line(line);
+    take_configuration(line);
     if (leader && !line->link)
         open_line(line, leader);
 }

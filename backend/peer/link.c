@@ -537,6 +537,13 @@ void peer_self_set_credentials(struct peer_self *self, const char *secret, const
     CHECK(self->secret && self->secret_previous);
 }
 
+bool peer_self_has_credentials(const struct peer_self *self, const char *secret,
+                               const char *previous, const struct tls_context *tls)
+{
+    return self->secret && strcmp(self->secret, secret) == 0 &&
+           strcmp(self->secret_previous, previous) == 0 && self->tls == tls;
+}
+
 void peer_self_free_credentials(struct peer_self *self)
 {
     tls_context_unref(self->tls);

@@ -221,6 +221,8 @@ int64_t peer_link_clock_skew_us(const struct peer_link *link);
 /* Copies the secrets; `previous` may be empty, `tls` NULL. */
 void peer_self_set_credentials(struct peer_self *self, const char *secret, const char *previous,
                                struct tls_context *tls);
+bool peer_self_has_credentials(const struct peer_self *self, const char *secret,
+                               const char *previous, const struct tls_context *tls);
 void peer_self_free_credentials(struct peer_self *self);
 /* Encodes the current identity. */
 size_t peer_self_encode(const struct peer_self *self, char to[PEER_IDENTITY_MAX]);

@@ -233,9 +233,8 @@ static bool needs_new_links(const struct peer_set *peers, const struct peer_conf
     return strcmp(peers->self.identity.shard, name_in(config, shard)) != 0 ||
            strcmp(peers->self.identity.address, config->address) != 0 ||
            peer_leadership_compare(&peers->self.identity.leadership, &config->leadership) != 0 ||
-           !peers->self.secret || strcmp(peers->self.secret, config->secret) != 0 ||
-           strcmp(peers->self.secret_previous, config->secret_previous) != 0 ||
-           peers->self.tls != config->tls;
+           !peer_self_has_credentials(&peers->self, config->secret, config->secret_previous,
+                                      config->tls);
 }
 
 /* The identity of a connected shard, of its newest leader; NULL: it is not connected. */

@@ -178,6 +178,39 @@ def _(run):
         wait_for(lambda: copy_reads(voters) > 0, 'a copy to answer')
 
 
+@suite.case('slow scripts run at the leader while clients read at all copies: a copy shows what was acknowledged while a script ran')
+def _(run):
+    with Voters(proxies=2, proxy_options=FRESH, backend_options=UNHURRIED, replica_reads='fresh') as voters, voters.connect() as client:
+        check_equal(client.get('SET', 'k', 0), b'OK')
+        for index in range(3):
+            with voters.copy(index) as node:
+                check_equal(node.get('CONFIG', 'SET', 'busy-reply-threshold', 5), b'OK')
+        wait_shared(voters, [client] * 2 + [voters.connect() for _ in range(4)])
+        with registers(voters, ['k', 'l']) as threads:
+            before = copy_reads(voters)
+            for _ in range(40):
+                client.get('EVAL', 'local i = 0 while i < 2000000 do i = i + 1 end return i', 1, 'k')
+                threads[0].wait_more(5)
+            check(copy_reads(voters) > before, 'copies answer while scripts run')
+
+
+@suite.case('a copy whose configuration is reloaded stays connected to its leader')
+def _(run):
+    with Voters(backend_options=UNHURRIED, replica_reads='fresh') as voters:
+        def figure(name):
+            return metric(voters.backends[copy].http('/metrics')[1], 'scree_backend_peer_%s_total' % name)
+
+        copy = (voters.wait_leader() + 1) % 3
+        with voters.copy(copy) as node:
+            wait_for(lambda: figure('connects'), 'the copy to be connected')
+            before = figure('connects')
+            for i in range(6):
+                check_equal(node.get('CONFIG', 'SET', 'maxclients', 1000 + i), b'OK')
+                asked = figure('requests')
+                wait_for(lambda: figure('requests') > asked + 10, 'the copy to ask its leader')
+            check(figure('connects') - before < 3, 'most reloads make no new connection')
+
+
 @suite.case('a warm copy is forced to lead: the copy of before shows nothing, and reads at its successor are of the new leader')
 def _(run):
     with Copies(proxies=1, proxy_options=FRESH, replica_reads='fresh') as copies, copies.connect() as client:
