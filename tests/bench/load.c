@@ -7,6 +7,7 @@
  *   --depth N     units in flight on each (1)      --first N     the number of the first unit, for {s} (0)
  *   --host H      of the server (127.0.0.1)        --seed N      of the random numbers (the time)
  *   --rate R      units a second of all connections together; without it each sends as fast as it can
+ *   --readonly 1  each connection sends READONLY first
  *
  *   closed loop (no --rate): each connection sends `depth` units, waits for all their replies, sends again
  *   open loop (--rate):      units are sent by a schedule, independent of replies; their latency counts from the
@@ -73,6 +74,7 @@ static struct {
     uint32_t clients, depth;
     double seconds, rate;
     uint64_t count, first;
+    bool is_readonly;
     const char *words[WORDS_MAX]; /* NULL: the end of a command */
     int words_count, commands;
 } options = {.host = "127.0.0.1", .clients = 50, .depth = 1, .seconds = 1};
@@ -361,6 +363,16 @@ static void run(struct client *clients, int epoll)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
+static void send_readonly(int fd)
+{
+    static const char request[] = "READONLY\r\n", wanted[] = "+OK\r\n";
+    char reply[sizeof wanted - 1];
+    if (write(fd, request, strlen(request)) != (ssize_t)strlen(request) ||
+        recv(fd, reply, sizeof reply, MSG_WAITALL) != (ssize_t)sizeof reply ||
+        memcmp(reply, wanted, sizeof reply) != 0)
+        die("READONLY");
+}
+
 static void client_connect(struct client *client, uint32_t index, int epoll)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options.port)};
@@ -371,6 +383,8 @@ static void client_connect(struct client *client, uint32_t index, int epoll)
         connect(client->fd, (struct sockaddr *)&address, sizeof address) != 0)
         die("connect");
     (void)setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (options.is_readonly)
+        send_readonly(client->fd);
     (void)fcntl(client->fd, F_SETFL, O_NONBLOCK);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, client->fd, &event) != 0)
@@ -397,6 +411,8 @@ static int take_option(const char *name, const char *value)
         options.rate = atof(value);
     else if (strcmp(name, "--seed") == 0)
         random_seed(strtoull(value, NULL, 10));
+    else if (strcmp(name, "--readonly") == 0)
+        options.is_readonly = atoi(value) != 0;
     else
         return 0;
     return 1;
@@ -411,8 +427,10 @@ int main(int argc, char **argv)
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || argc - i > WORDS_MAX || !options.port ||
         options.clients < 1 || options.clients > CLIENTS_MAX || options.depth < 1 ||
         options.depth > INFLIGHT_MAX) {
-        (void)fprintf(stderr, "load --port P [--clients N] [--depth N] [--seconds S | --count N] "
-                              "[--first N] [--rate R] [--seed N] -- WORD ... [';' WORD ...]\n");
+        (void)fprintf(
+            stderr,
+            "load --port P [--clients N] [--depth N] [--seconds S | --count N] "
+            "[--first N] [--rate R] [--seed N] [--readonly 1] -- WORD ... [';' WORD ...]\n");
         return 2;
     }
     for (i++; i < argc; i++)

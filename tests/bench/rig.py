@@ -111,10 +111,10 @@ def wait_until_quiet(system):
     wait_for(is_quiet, 'background work to end', 300)
 
 
-def load(system, words, depth=16, clients=CLIENTS, seconds=1.0, count=0, first=0, rate=0, waits=True):
-    """A Sample. waits=False: background work may run when it begins."""
+def load(system, words, depth=16, clients=CLIENTS, seconds=1.0, count=0, first=0, rate=0, waits=True, is_readonly=False):
+    """A Sample. waits=False: background work may run when it begins. is_readonly: each connection sends READONLY first."""
     command = [os.path.join(os.path.dirname(binary('scree-backend')), 'bench', 'load'), '--port', system.port, '--clients',
-               clients, '--depth', depth, '--seconds', seconds, '--count', count, '--first', first, '--rate', rate,
+               clients, '--depth', depth, '--seconds', seconds, '--count', count, '--first', first, '--rate', rate, '--readonly', int(is_readonly),
                '--'] + words.split()
     if waits:
         wait_until_quiet(system)
