@@ -280,10 +280,10 @@ static bool is_leader_gone(struct backup *backup)
     return now_ms(backup) >= leader->here_ms + GONE_MS;
 }
 
-/* The hold is over, and another copy makes the files. */
+/* The hold has lasted until its release, and another copy makes the files. */
 static bool is_waiting_for_copy(const struct backup *backup)
 {
-    return backup->cut.is_elsewhere && backup->state == BACKUP_COPIED && !backup->is_held;
+    return backup->cut.is_elsewhere && backup->state == BACKUP_COPIED && backup->cut.is_released;
 }
 
 /* The proxy is lost that would report the end, or another copy leads now. The copy that makes the files goes on alone, and has the result. */
@@ -396,6 +396,8 @@ static void plan_cut(struct backup *backup, const struct backup_plan *plan)
     struct backup_cut *cut = &backup->cut;
     cut->is_of_copy = backup->partition->copies.is_closed;
     cut->is_elsewhere = plan->is_elsewhere;
+    cut->is_released = false;
+    cut->term = backup->partition->copies.term;
     cut->copy = backup_copy_id(backup->partition);
     cut->bytes = cut->linked_upto = cut->named_ms = 0;
     cut->moment = (struct backup_moment){0};
@@ -489,6 +491,24 @@ static bool is_that(const struct backup *backup, struct bytes id)
     return backup->manifest && backup->is_led && bytes_equal(id, bytes_of(backup->manifest->id));
 }
 
+/* NULL: this copy has led since PREPARE. Each step of the hold asks, because backup_tick comes later. */
+static const char *refuse_hold(const struct backup *backup)
+{
+    const struct partition_copies *copies = &backup->partition->copies;
+    if (backup->cut.is_of_copy || copies->is_closed || copies->term != backup->cut.term)
+        return "ERR this copy has not led since PREPARE: another one may have served writes";
+    return NULL;
+}
+
+/* NULL: no other copy can have served writes until now. */
+static const char *refuse_release(const struct backup *backup)
+{
+    if (partition_lease_is_over(backup->partition))
+        return "ERR this copy does not know whether it still leads: another one may have served "
+               "writes during the hold";
+    return refuse_hold(backup);
+}
+
 static const char *set_lease(struct backup *backup, uint64_t lease_ms)
 {
     if (lease_ms == 0 || lease_ms > LEASE_MAX_MS)
@@ -501,7 +521,9 @@ const char *backup_quiesce(struct backup *backup, struct bytes id, uint64_t leas
 {
     if (!is_that(backup, id) || backup->state != BACKUP_READY)
         return not_that_one;
-    const char *refused = set_lease(backup, lease_ms);
+    const char *refused = refuse_hold(backup);
+    if (!refused)
+        refused = set_lease(backup, lease_ms);
     if (refused)
         return refused;
     backup->partition->pause.is_quiescing = true;
@@ -518,7 +540,9 @@ const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms
     if (backup->state == BACKUP_READY)
         return "ERR SCREE BACKUP QUIESCE must come before CUT, and its lease must not have ended: "
                "start the backup again, through a proxy that is not older than this backend";
-    const char *refused = set_lease(backup, lease_ms);
+    const char *refused = refuse_hold(backup);
+    if (!refused)
+        refused = set_lease(backup, lease_ms);
     if (refused)
         return refused;
     backup->is_held = backup->partition->pause.is_held = true;
@@ -532,11 +556,12 @@ const char *backup_release(struct backup *backup, struct bytes id)
         return not_that_one;
     bool was_held = backup->is_held;
     resume_partition(backup);
-    if (partition_lease_is_over(backup->partition))
-        return "ERR this copy does not know whether it still leads: another one may have served "
-               "writes during the hold";
+    const char *refused = refuse_release(backup);
+    if (refused)
+        return refused;
     if (!was_held || backup->state < BACKUP_COPYING)
         return "ERR the hold expired before its release: start the backup again";
+    backup->cut.is_released = true;
     backup->leader.lost_at_ms = now_ms(backup) + PATIENCE_MS;
     return NULL;
 }

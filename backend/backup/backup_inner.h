@@ -42,6 +42,8 @@ struct backup_cut {
     struct cut *files; /* from PREPARING until they were copied; NULL: none */
     bool is_of_copy;   /* this copy follows: it holds nothing, and its cut ends with the moment */
     bool is_elsewhere; /* this copy leads and only holds: another one makes the files */
+    bool is_released;  /* the hold has lasted until RELEASE, and this copy has led until then */
+    uint64_t term;     /* in which this copy has led at PREPARE */
     struct backup_moment moment; /* of a copy that follows */
     uint64_t linked_upto;        /* of a copy that follows: its tables have no later record */
     uint64_t named_ms; /* of a copy that follows: when it was told the moment; monotonic */

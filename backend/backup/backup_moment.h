@@ -14,9 +14,9 @@
  *     name at every later leader. So it does not matter who leads afterwards. After FORCE the log has another name, and the copy refuses.
  * (5) What else is in the backup follows from the records up to there: transactions over shards are quiet at the leaders, so no record up to
  *     the moment is undecided; slots that move are rows, too, and all shards have the same map, which the leaders check.
- * (6) A leader that loses its lead, or whose lease is over, before it is released fails the attempt: so no other copy has served writes until
- *     then. With warm copies a record of the moment may never arrive: then the copy fails after a minute, and the leader makes the files in the
- *     next attempt.
+ * (6) A leader that does not lead in the term of its PREPARE, or whose lease is over, refuses to hold and to be released: so no other copy has
+ *     served writes until then. With warm copies a record of the moment may never arrive: then the copy fails after a minute, and the leader
+ *     makes the files in the next attempt.
  */
 #pragma once
 

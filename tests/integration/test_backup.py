@@ -14,7 +14,7 @@ import threading
 import time
 
 from support.cluster import Cluster, binary, even_slots, metric, scan_all, slot_of, with_option, write_ini
-from support.copies import Voters
+from support.copies import UNHURRIED, Voters
 from support.damage import damage_anything
 from support.harness import PATIENCE, Failure, Suite, check, check_equal, patience, sized, wait_for
 from support.moves import Direct, dumps, wait_settled
@@ -842,6 +842,38 @@ def _(run):
             shard.send('SCREE', 'BACKUP', 'RELEASE', 'x')
             voters.backends[leader].resume()
             check_equal(shard.read()[0], '-')
+
+
+@suite.case('a leader that has handed over during the hold refuses RELEASE, and one that has before it refuses QUIESCE')
+def _(run):
+    with tempfile.TemporaryDirectory() as folder, Voters(backend_options=with_option(UNHURRIED, 'backend', 'backup-dir', folder)) as voters:
+        for number in range(sized(10, long=50)):
+            leader = voters.wait_leader()
+            other = next(index for index in range(3) if index != leader)
+            voters.wait_follows(other)
+            with voters.copy(leader) as shard:
+                refused_after_hand_over(shard, '%s:%d' % voters.backends[other].addresses[0][:2], 'x%d' % number, ('', 'ELSEWHERE')[number // 2 % 2],
+                                        number % 2)
+
+
+def refused_after_hand_over(shard, to, ident, where, is_held):
+    words = ['SCREE', 'BACKUP', 'PREPARE', 'NAME', ident, 'ID', ident] + [where] * bool(where)
+    wait_for(lambda: shard.get(*words) == b'OK', 'the copy that leads to know the owners of its slots', pause=0.05)
+    wait_for(lambda: status(shard)['state'] == 'ready', 'PREPARE')
+    if is_held:
+        for step in ('QUIESCE', 'CUT'):
+            check_equal(shard.get('SCREE', 'BACKUP', step, ident, '60000'), b'OK')
+        wait_for(lambda: status(shard)['state'] == 'copied', 'CUT')
+    step = ['SCREE', 'BACKUP'] + (['RELEASE', ident] if is_held else ['QUIESCE', ident, '60000'])
+    wait_for(lambda: b'OK' == shard.get('SCREE', 'LEADER', 'TO', to) or not leads(shard), 'the hand-over', pause=0.05)
+    wait_for(lambda: not leads(shard), 'another copy to lead', pause=0)
+    check_equal(shard.call(*step)[0], '-', '%s after the hand-over, %r' % (step, where))
+    wait_for(lambda: status(shard)['state'] == 'idle', 'the backup to end')
+    check_equal(status(shard)['last-status'], 'err')
+
+
+def leads(shard):
+    return 'this copy leads' in status(shard)['not-a-copy']
 
 
 @suite.case('a backup fails with the reason when a transaction over shards does not end; nothing stays held')
