@@ -96,13 +96,14 @@ static void send_to_shards(struct cluster_backup *backup, const char *what, cons
     fan_out_backup(backup, request_internal(backup->worker), argv, more ? 5 : 4, 0, done);
 }
 
-/* Asks all shards, and the copies that make files. */
+/* Asks all shards, and the copies that make files; but not these while clients are held: one that hangs would lengthen that. */
 static void ask_status(struct cluster_backup *backup)
 {
     const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("STATUS")};
+    bool is_hold = backup->step == STEP_QUIESCE || backup->step == STEP_CUT;
     backup->is_asking = true;
-    (void)backup_copies_send(&backup->copies, request_internal(backup->worker), BACKUP_ROLE_ALL,
-                             argv, 3, on_status);
+    (void)backup_copies_send(&backup->copies, request_internal(backup->worker),
+                             is_hold ? BACKUP_ROLE_LEADERS : BACKUP_ROLE_ALL, argv, 3, on_status);
 }
 
 static void on_timer(void *owner)

@@ -18,6 +18,8 @@
  *
  * With `backup-from = copy`, of a shard with several copies one that follows makes the files (backup_copies.h; why that is right: backend/backup/backup_moment.h):
  *
+ * Between PREPARE and CONFIRM only leaders are asked, so that a copy that hangs lengthens no hold.
+ *
  *   CHOOSE   before PREPARE: who follows closely? That copy is prepared, too, and its leader holds and cuts as above, but makes no files
  *   CONFIRM  the copy gets the moment at which its leader has cut, and waits until its data have that
  *   REPORT   when all have copied, these leaders are told, so that their record of the last backup is right

@@ -190,9 +190,10 @@ static void add_role(struct sending *sending, const struct backup_copies *copies
     struct node *copy = node_of_copier(copies, pool, shard);
     bool is_elsewhere =
         backup_copier_of(copies, shard) && !backup_copier_is(copies, pool->nodes[shard]);
-    if (role == BACKUP_ROLE_ALL || is_elsewhere == (role == BACKUP_ROLE_HOLDERS))
+    if (role == BACKUP_ROLE_ALL || role == BACKUP_ROLE_LEADERS ||
+        is_elsewhere == (role == BACKUP_ROLE_HOLDERS))
         (void)add_copy_part(sending, pool->nodes[shard], argv, argc);
-    if (copy && role != BACKUP_ROLE_HOLDERS)
+    if (copy && role != BACKUP_ROLE_HOLDERS && role != BACKUP_ROLE_LEADERS)
         (void)add_copy_part(sending, copy, argv, argc);
 }
 

@@ -34,7 +34,8 @@ struct backup_copies {
 
 /* Whom a command goes to. */
 enum backup_role {
-    BACKUP_ROLE_ALL,     /* who takes part */
+    BACKUP_ROLE_ALL, /* who takes part */
+    BACKUP_ROLE_LEADERS,
     BACKUP_ROLE_FILES,   /* who makes files */
     BACKUP_ROLE_HOLDERS, /* leaders whose files another copy makes */
 };

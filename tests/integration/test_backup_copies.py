@@ -2,6 +2,7 @@
 """Backups whose files copies that follow make, with backup-from = copy: they are the state of the whole cluster at one moment, whichever copy is lost."""
 
 import contextlib
+import itertools
 import os
 import random
 import re
@@ -232,6 +233,44 @@ def kill_during_backups(run, folder):
                 cluster.backends[victim].start()
                 cluster.wait_linked()
         return keep(cluster, good, folder), good_bounds
+
+
+@suite.case('a copy that hangs from its ready on lengthens no hold: the shards cut in the first attempt, and then the leader makes its files')
+def _(run):
+    with TwoVoterShards(proxies=1, proxy_options=FROM_COPIES) as cluster, cluster.connect(0, 60) as client, Tellers(run, cluster) as tellers:
+        names = ('hangs%d' % number for number in itertools.count())
+        wait_for(lambda: cuts_without(run, cluster, client, next(names)), 'a cut while a copy hangs')
+        tellers.wait_moved()
+
+
+def cuts_without(run, cluster, client, name):
+    """Did a backup end well whose first cut was made while a copy hung? It waits for a transaction that a pause has met, so that the copy can be
+    stopped. False: no transaction was met, or this machine was slow. The lease is shorter than the time for which a proxy waits for a copy."""
+    with cluster.copy(cluster.wait_leader(0)) as first, cluster.copy(cluster.wait_leader(1)) as second:
+        leaders = (first, second)
+        try:
+            for leader in leaders:
+                check_equal(leader.get('CLIENT', 'PAUSE', '600000', 'WRITE'), b'OK')
+            threading.Event().wait(0.3)  # most transactions that the pause does not stop end
+            if not any(b'role=participant' in line for leader in leaders for line in leader.get('SCREE', 'TRANSACTIONS')):
+                return False
+            check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', name, 'LEASE', '4900'), ('$', name.encode()), 'START')
+            wait_for(lambda: status(first)['state'] == 'quiescing' or status(client)['state'] == 'idle', 'QUIESCE')
+            copier = shards_of(status(client)).get('a')
+            if copier is None:
+                return False
+            stopped = cluster.backends[index_at(cluster, copier)]
+            stopped.pause()
+            threading.Event().wait(0.1)  # in which a proxy that asks copies, too, has asked it
+        finally:
+            for leader in leaders:
+                leader.get('CLIENT', 'UNPAUSE')
+        wait_for(lambda: status(client)['state'] == 'idle', 'the backup to end', pause=0.05)
+        last = status(client)
+        stopped.resume()
+        run.note('%s: %s %r, %s' % (last['last-backup'], last['last-status'], last['last-error'], last['copied-by']))
+        cluster.wait_linked()
+        return (last['last-status'], last['last-backup']) == ('ok', name + '.2')
 
 
 @suite.case('a copy that follows is backed up at its own port, up to a batch that its manifest names; a paused one, and one alone, refuse')
