@@ -174,11 +174,11 @@ static void try_again(struct cluster_backup *backup, const char *reason)
     timer_start(backup->timer, RETRY_MS, 0);
 }
 
-/* A copy that makes files has failed: its leader makes them in the next attempt. Parts of this one may be complete, so the next has another name. */
-static void try_without_copy(struct cluster_backup *backup, uint32_t shard, const char *reason)
+/* Copies that make files have failed: their leaders make them in the next attempt. Parts of this one may be complete, so the next has another name. */
+static void try_without_copies(struct cluster_backup *backup, const char *reason)
 {
     char name[BACKUP_NAME_MAX + 1];
-    backup_copier_drop(&backup->copies, shard);
+    backup_copies_drop_failed(&backup->copies);
     backup_copies_print(&backup->copies, backup->worker->snapshot->map, backup->view.copied_by,
                         sizeof backup->view.copied_by);
     try_again(backup, reason);
@@ -215,28 +215,48 @@ static void write_refusal(const struct shard_reply *answer, struct bytes text,
                        node->is_copy ? ")" : "", len, len ? text.data : "");
 }
 
-/* Writes the first reply that is not +OK as the reason, of those of leaders, or of copies that make files. NULL: they are all +OK. */
-static const struct shard_reply *refusal_in(const struct request *request, bool is_copy,
-                                            char reason[BACKUP_REASON_MAX])
+/* Is it a reply that is not +OK, of a leader, or of a copy that makes files? */
+static bool is_step_refused(const struct shard_reply *answer, bool is_copy,
+                            struct resp_value *value)
 {
+    size_t pos = 0;
+    *value = (struct resp_value){0};
+    return answer->node->is_copy == is_copy &&
+           !(resp_value_next(answer->frame, &pos, value) && value->type == '+');
+}
+
+/* Writes the first of these as the reason. False: there are none. */
+static bool has_refusal(const struct request *request, bool is_copy, char reason[BACKUP_REASON_MAX])
+{
+    struct resp_value value;
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
-        struct resp_value value = {0};
-        size_t pos = 0;
-        if (answer->node->is_copy != is_copy ||
-            (resp_value_next(answer->frame, &pos, &value) && value.type == '+'))
+        if (!is_step_refused(answer, is_copy, &value))
             continue;
         write_refusal(answer, value.text, reason);
-        return answer;
+        return true;
     }
-    return NULL;
+    return false;
+}
+
+/* Have copies that make files refused? Each of them has failed. */
+static bool have_copies_refused(struct cluster_backup *backup, const struct request *request,
+                                char reason[BACKUP_REASON_MAX])
+{
+    struct resp_value value;
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        struct backup_copier *copier = backup_copier_of(&backup->copies, answer->node->index);
+        if (copier && is_step_refused(answer, true, &value))
+            copier->has_failed = true;
+    }
+    return has_refusal(request, true, reason);
 }
 
 /* Writes the first reply that is not +OK as the reason. False: all replies are +OK. */
 static bool find_refusal(const struct request *request, char reason[BACKUP_REASON_MAX])
 {
-    const struct shard_reply *refused = refusal_in(request, false, reason);
-    return refused || refusal_in(request, true, reason);
+    return has_refusal(request, false, reason) || has_refusal(request, true, reason);
 }
 
 static void poll_again(struct cluster_backup *backup)
@@ -330,13 +350,12 @@ static void on_confirm(struct client *client, struct request *request, struct re
     (void)reply;
     if (!backup)
         return;
-    if (refusal_in(request, false, reason)) {
+    if (has_refusal(request, false, reason)) {
         abort_cluster_backup(backup, reason);
         return;
     }
-    const struct shard_reply *copy = refusal_in(request, true, reason);
-    if (copy) {
-        try_without_copy(backup, copy->node->index, reason);
+    if (have_copies_refused(backup, request, reason)) {
+        try_without_copies(backup, reason);
         return;
     }
     backup->step = STEP_COPY;
@@ -404,8 +423,8 @@ static void advance_step(struct cluster_backup *backup, const struct backup_sum 
             poll_again(backup);
         else
             keep_newest(backup);
-    } else if (sum->failed) {
-        try_without_copy(backup, (uint32_t)(sum->failed - backup->copies.of), sum->reason);
+    } else if (sum->has_failed_copy) {
+        try_without_copies(backup, sum->reason);
     } else if (sum->silent && backup->step == STEP_PREPARE) {
         try_again(backup, sum->unquiet);
     } else if (sum->has_failed && backup->step == STEP_CUT) {
@@ -485,8 +504,8 @@ static void on_prepare(struct client *client, struct request *request, struct re
             reply_error(reply, "ERR the backup was cancelled");
         return;
     }
-    const struct shard_reply *copy = refusal_in(request, true, reason);
-    bool is_refused = refusal_in(request, false, reason);
+    bool have_copies = have_copies_refused(backup, request, reason);
+    bool is_refused = has_refusal(request, false, reason);
     if (client && is_refused)
         reply_errorf(reply, "ERR %s", reason);
     else if (client && backup->wish.waits)
@@ -501,8 +520,8 @@ static void on_prepare(struct client *client, struct request *request, struct re
         try_again(backup, reason);
     else if (is_refused)
         abort_cluster_backup(backup, reason);
-    else if (copy)
-        try_without_copy(backup, copy->node->index, reason);
+    else if (have_copies)
+        try_without_copies(backup, reason);
     else
         ask_status(backup);
 }

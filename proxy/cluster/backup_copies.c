@@ -87,7 +87,8 @@ static void consider(struct backup_copier *copier, const struct node *node,
                      const struct shard_status *status)
 {
     bool is_better = !*copier->address || status->last_s > copier->ended_s;
-    if (status->is_silent || !status->may_copy || !is_better)
+    bool is_free = status->may_copy && bytes_is(status->state, "idle");
+    if (status->is_silent || !is_free || !is_better || !copier->is_known)
         return;
     (void)snprintf(copier->address, sizeof copier->address, "%s", node->address);
     copier->ended_s = status->last_s;
@@ -102,9 +103,13 @@ void backup_copies_choose(struct backup_copies *copies, const struct request *re
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         struct shard_status status = backup_status_read(answer->frame);
-        if (answer->node->is_copy && !answer->node->is_removed &&
-            answer->node->index < copies->count)
-            consider(&copies->of[answer->node->index], answer->node, &status);
+        if (answer->node->is_removed || answer->node->index >= copies->count)
+            continue;
+        struct backup_copier *copier = &copies->of[answer->node->index];
+        if (answer->node->is_copy)
+            consider(copier, answer->node, &status);
+        else
+            copier->is_known = status.knows_copies;
     }
 }
 
@@ -134,10 +139,12 @@ bool backup_copier_is(const struct backup_copies *copies, const struct node *nod
     return copier && strcmp(copier->address, node->address) == 0;
 }
 
-void backup_copier_drop(struct backup_copies *copies, uint32_t shard)
+void backup_copies_drop_failed(struct backup_copies *copies)
 {
-    if (shard < copies->count)
-        *copies->of[shard].address = 0;
+    for (uint32_t i = 0; i < copies->count; i++)
+        if (copies->of[i].has_failed || copies->has_dropped)
+            *copies->of[i].address = 0;
+    copies->has_dropped = true;
 }
 
 /* ---- sending ---- */
@@ -169,8 +176,8 @@ void backup_copies_prepare(struct backup_copies *copies, struct request *request
     begin_copy_parts(&sending, pool);
     for (uint32_t i = 0; i < pool->count; i++) {
         struct node *copy = node_of_copier(copies, pool, i);
-        if (!copy)
-            backup_copier_drop(copies, i);
+        if (!copy && i < copies->count)
+            *copies->of[i].address = 0; /* it follows no more */
         add_copy_part(&sending, pool->nodes[i], argv, argc)[name_at] =
             bytes_of(pool->nodes[i]->name);
         if (!copy)

@@ -8,8 +8,8 @@
  *   shard b   leader ── no copy can ───────► (makes the files)  ►
  *
  * Of several copies the one is chosen that has made a backup last, so that files that have not changed become links. One that has failed is
- * chosen again for the next backup, so that its record, which an alert watches, is good again when the reason is gone. If it refuses, fails or is
- * lost, the leader makes the files in the next attempt. One that has begun to lead after CONFIRM goes on.
+ * chosen again for the next backup, so that its record, which an alert watches, is good again when the reason is gone. If some refuse, fail or are
+ * lost, their leaders make the files in the next attempt; if others do so in that, all leaders in the one after. One that has begun to lead after CONFIRM goes on.
  */
 #pragma once
 
@@ -25,11 +25,14 @@ struct backup_copier {
     uint64_t bytes;
     uint64_t silent_ms; /* since when it does not answer; monotonic; 0: it does */
     uint64_t ended_s;   /* when the last backup of the chosen one ended, while it is chosen */
+    bool is_known;      /* the leader can only hold: it is not of an older version */
+    bool has_failed;    /* in this attempt */
 };
 
 struct backup_copies {
     struct backup_copier *of; /* by shard; NULL: the leaders do everything */
     uint32_t count;
+    bool has_dropped; /* copies have failed in an attempt before */
 };
 
 /* Whom a command goes to. */
@@ -54,8 +57,9 @@ bool backup_copier_is(const struct backup_copies *copies, const struct node *nod
 /* Can the copy that makes the shard's files be reached at an address of the map? */
 bool backup_copies_has_node(const struct backup_copies *copies, const struct proxy_worker *worker,
                             uint32_t shard);
-/* The leader makes the files of this shard from now on. */
-void backup_copier_drop(struct backup_copies *copies, uint32_t shard);
+/* Leaders make the files of shards whose copies have failed (has_failed) from now on; and those of all shards if copies have failed in an
+ * attempt before: what they failed of may be of the whole backend, and each attempt costs all shards. */
+void backup_copies_drop_failed(struct backup_copies *copies);
 /* Sends PREPARE to who takes part, with its role added. */
 void backup_copies_prepare(struct backup_copies *copies, struct request *request,
                            const struct bytes *argv, uint32_t argc, uint32_t name_at,

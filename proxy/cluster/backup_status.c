@@ -35,9 +35,10 @@ static void read_status_field(struct bytes name, const struct resp_value *value,
         status->last_s = number_of(value);
     else if (bytes_is(name, "waits-for"))
         status->waits_for = value->text;
-    else if (bytes_is(name, "moment"))
+    else if (bytes_is(name, "moment")) {
         status->moment = value->text;
-    else if (bytes_is(name, "not-a-copy"))
+        status->knows_copies = true;
+    } else if (bytes_is(name, "not-a-copy"))
         status->may_copy = !value->text.len;
 }
 

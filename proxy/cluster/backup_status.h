@@ -27,6 +27,7 @@ struct shard_status {
     struct bytes waits_for; /* why the shard is not quiet; empty: it is */
     struct bytes moment;    /* at which it has cut; empty: it has not */
     bool may_copy;          /* it follows closely, and can make the files of a backup */
+    bool knows_copies;      /* its version can leave the files to such a copy */
     uint64_t last_s;        /* when its last backup ended, Unix time; 0: none has */
     uint64_t done;
     uint64_t total;

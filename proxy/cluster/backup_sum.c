@@ -63,7 +63,7 @@ static void add_copier_status(const struct backup_watch *watch, const struct sha
         sum->done++;
     } else if (status->is_silent ? now_ms >= copier->silent_ms + SILENT_MS : !ours) {
         note_failed_part(watch, answer, status, sum);
-        sum->failed = copier;
+        copier->has_failed = sum->has_failed_copy = true;
     }
 }
 
@@ -113,9 +113,9 @@ void backup_sum_end(const struct backup_watch *watch, struct backup_sum *sum)
         expected += copier != NULL;
         last = copier && !backup_copies_has_node(watch->copies, watch->worker, i) ? copier : last;
     }
-    if (expected == sum->copies || sum->failed || !last)
+    if (expected == sum->copies || sum->has_failed_copy || !last)
         return;
-    sum->failed = last;
+    last->has_failed = sum->has_failed_copy = true;
     (void)snprintf(sum->reason, sizeof sum->reason, "the copy %s is no longer in the map",
                    last->address);
 }

@@ -23,9 +23,9 @@ struct backup_sum {
     uint32_t have_cut; /* shards that have cut and hold writes */
     uint32_t done;     /* shards that have written their manifest */
     uint32_t silent;
-    uint32_t copies;              /* that make files */
-    uint32_t holding;             /* leaders that only hold, and have not ended */
-    struct backup_copier *failed; /* such a copy; NULL: none */
+    uint32_t copies;      /* that make files */
+    uint32_t holding;     /* leaders that only hold, and have not ended */
+    bool has_failed_copy; /* copies that make files have failed (backup_copier.has_failed) */
     bool has_failed;
     char reason[BACKUP_REASON_MAX];
     char unquiet[BACKUP_REASON_MAX]; /* a shard that is not quiet, and why */
