@@ -267,6 +267,12 @@ static bool run_archive(struct archive *archive)
         close_all(archive);
         archive->figures.last = 0; /* indexes of another log */
     }
+    /* the shard has got its name: it goes on behind figures.last, in another directory */
+    if (archive->writer && !archive_writer_is_in(archive->writer, archive->order.dir)) {
+        if (!archive_writer_close(archive->writer, REASON(archive)))
+            return false;
+        close_all(archive);
+    }
     return (archive->writer || open_archive(archive)) && copy_batches(archive) &&
            finish_copying(archive);
 }

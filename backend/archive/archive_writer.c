@@ -255,6 +255,11 @@ void archive_writer_free(struct archive_writer *writer)
     free(writer);
 }
 
+bool archive_writer_is_in(const struct archive_writer *writer, const char *dir)
+{
+    return strcmp(writer->dir, dir) == 0;
+}
+
 uint64_t archive_writer_last(const struct archive_writer *writer)
 {
     return writer->last;

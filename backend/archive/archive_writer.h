@@ -29,6 +29,8 @@ struct archive_writer *archive_writer_new(const char *dir, uint64_t log_id, uint
                                           char *error, size_t size);
 /* Without closing the file. NULL is allowed. */
 void archive_writer_free(struct archive_writer *writer);
+/* Is it the writer of this directory? */
+bool archive_writer_is_in(const struct archive_writer *writer, const char *dir);
 /* Index of the newest batch in the archive; 0: it has none. */
 uint64_t archive_writer_last(const struct archive_writer *writer);
 /* Its checksum. */

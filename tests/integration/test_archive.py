@@ -388,6 +388,34 @@ def _(run):
         check(code == 0 and late not in place.files(), said)
 
 
+class NamedLate(Cluster):
+    """Its backend is in no map until is_named."""
+    is_named = False
+
+    def shards_text(self, slots=None):
+        text = super().shards_text(slots)
+        return text if self.is_named else text.replace('address = 127.0.0.1', 'address = 127.0.0.2')
+
+    def wait_linked(self):
+        if self.is_named:
+            super().wait_linked()
+
+
+@suite.case('a partition that gets its name later goes on in the directory of that name; the file of before is closed')
+def _(run):
+    with Place() as place, NamedLate(backends=1, partitions=1, proxies=0, linked=True, backend_options=place.options) as cluster:
+        wait_for(lambda: glob.glob(os.path.join(place.archive, 'partition-0', '*', '.lock')), 'the archive under the first name')
+        cluster.is_named = True
+        cluster.write_shards()
+        cluster.backends[0].signal(signal.SIGHUP)
+        cluster.wait_linked()
+        client = cluster.partition(0)
+        wait_for(lambda: client.call('SET', 'k', 'v') == ('+', b'OK'), 'the slots', pause=0.05)
+        wait_archived(cluster)
+        wait_for(lambda: glob.glob(os.path.join(place.archive, 'b0p0', '*', '*.[lp]*')), 'the archive under the last name')
+        check_equal(glob.glob(os.path.join(place.archive, 'partition-0', '*', '*.part')), [], 'files that nothing closes')
+
+
 @suite.case('with durability = os, what was written is in the archive all the same')
 def _(run):
     with Place() as place:
