@@ -15,9 +15,12 @@ enum { HEAD_MAX = 256, DATABASE_MAX = 255 };
 void bounce_write(struct out *out, const struct bounce *bounce, struct out *requests)
 {
     char head[HEAD_MAX];
-    int len = snprintf(head, sizeof head, WORD " %u %u %u %" PRIu64 " %u %u %zu %zu %zu\n",
+    int len = snprintf(head, sizeof head, WORD " %u %u %u %" PRIu64 " %u %u %zu %zu %zu",
                        bounce->slot, bounce->first, bounce->last, bounce->epoch, bounce->db,
                        bounce->count, bounce->shard.len, bounce->address.len, bounce->space.len);
+    if (bounce->why)
+        len += snprintf(head + len, sizeof head - (size_t)len, " %u", bounce->why);
+    head[len++] = '\n';
     size_t bytes =
         (size_t)len + bounce->shard.len + bounce->address.len + bounce->space.len + requests->bytes;
     out_printf(out, "!%zu\r\n", bytes);
@@ -73,9 +76,13 @@ static bool take_head(struct bytes *rest, struct bounce *bounce)
     for (int i = 0; i < NUMBERS; i++)
         if (!take_number(&line, most[i], &numbers[i]))
             return false;
+    uint64_t why = BOUNCE_OWNER;
+    if (line.len && !take_number(&line, BOUNCE_BEHIND, &why))
+        return false;
     *bounce = (struct bounce){.slot = (uint16_t)numbers[0],
                               .first = (uint16_t)numbers[1],
                               .last = (uint16_t)numbers[2],
+                              .why = (uint8_t)why,
                               .epoch = numbers[3],
                               .db = (uint8_t)numbers[4],
                               .count = (uint32_t)numbers[5]};

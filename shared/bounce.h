@@ -9,7 +9,7 @@
  * and for EXEC first MULTI and the queued commands. A bounce is an error of RESP3's type `!`:
  *
  *   !<len>\r\n
- *   BOUNCE 1 <slot> <first> <last> <epoch> <db> <count> <bytes of shard> <of address> <of namespace>\n
+ *   BOUNCE 1 <slot> <first> <last> <epoch> <db> <count> <bytes of shard> <of address> <of namespace>[ <why>]\n
  *   <shard><address><namespace><count requests, each an array of bulk strings>\r\n
  *
  * No command replies with that type, neither in RESP2 nor in RESP3, so a bounce cannot be confused with a reply; values are
@@ -17,6 +17,10 @@
  *
  * The slots first .. last have the same owner and epoch. The owner may be the shard that bounces: then the request must come
  * again behind an earlier one that it was sent behind, and that was bounced (backend/dispatch/bounce.h).
+ *
+ * A request also bounces when it must wait on a connection that clients share, and so do those behind it (backend/dispatch/line.h): then
+ * the owner is the shard that bounces, and the proxy learns nothing. Only connections on which the proxy has sent SCREE BOUNCES WAITING
+ * get such bounces.
  */
 #pragma once
 
@@ -28,11 +32,19 @@
 
 enum { BOUNCE_ADDRESS_MAX = 255, BOUNCE_REQUESTS_MAX = 1 << 24 };
 
+/* Why a request bounces. */
+enum bounce_why {
+    BOUNCE_OWNER, /* because of the owner of the slot */
+    BOUNCE_WAITS, /* it must wait, and is to be sent on a connection of its own */
+    BOUNCE_BEHIND, /* it was sent behind one that must wait, and is to be sent on the same connection again */
+};
+
 struct bounce {
     uint16_t slot; /* of a key of the request */
     uint16_t first;
     uint16_t last;
     uint8_t db;
+    uint8_t why;          /* enum bounce_why */
     uint64_t epoch;       /* since which the owner has the slots; at least 1 */
     struct bytes shard;   /* name of the owner */
     struct bytes address; /* of the owner; empty: the backend does not know it */

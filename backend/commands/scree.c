@@ -221,13 +221,36 @@ void cmd_scree_slots(struct call *call)
         return;
     }
     session_set_slots(call->session, slots);
+    if (!call->session->login.counts_bounces) /* a proxy that does not send SCREE BOUNCES SEEN */
+        session_end_bounces(call->session);
     reply_ok(&call->reply);
 }
 
-/* SCREE BOUNCES: requests that bounce will be followed (bounce.h). */
+/* The proxy knows of the bounces among so many replies on this connection, and says so from now on. False: it is no number. */
+static bool see_bounces(struct session *session, struct bytes number)
+{
+    uint64_t seen;
+    if (!number_parse_uint64(number, &seen))
+        return false;
+    session->login.counts_bounces = true;
+    if (seen >= session->pending.bounces.unseen)
+        session_end_bounces(session);
+    return true;
+}
+
+/* SCREE BOUNCES [WAITING | SEEN replies]: requests that bounce will be followed (bounce.h), also those that must wait (line.h). */
 void cmd_scree_bounces(struct call *call)
 {
-    call->session->login.follows_bounces = true;
+    struct session *session = call->session;
+    bool is_waiting = call->argc == 3 && bytes_is(call->argv[2], "waiting");
+    bool is_seen =
+        call->argc == 4 && bytes_is(call->argv[2], "seen") && see_bounces(session, call->argv[3]);
+    if (call->argc > 2 && !is_waiting && !is_seen) {
+        call_error(call, ERR_SYNTAX);
+        return;
+    }
+    session->login.follows_bounces = true;
+    session->login.shares_line |= is_waiting;
     reply_ok(&call->reply);
 }
 

@@ -86,6 +86,7 @@ struct partition_clients {
     struct list monitors;   /* sessions that sent MONITOR */
     struct list slot_sets;  /* slot sets of sessions; slot_set.h */
     struct list quiet;      /* slow calls wait until no reply is held; slow_call.h */
+    struct line *line;      /* requests that wait on connections that clients share; line.h */
     uint32_t count;         /* in `all` */
     uint64_t last_id;
 };
@@ -257,10 +258,11 @@ struct shard_waits {
     struct list locks; /* commands that take locks by age (lock_waiter.h) */
 };
 
-/* How much of a large transaction over shards is done at a time. */
+/* How much of a large transaction over shards is done at a time, and for how long requests wait in a line. The simulation sets less. */
 struct transaction_steps {
-    uint32_t portion_bytes; /* longer payloads are sent in portions (portion.h) */
-    uint32_t apply_effects; /* or locks in a turn (participant_slice.c, lock_ahead.c) */
+    uint32_t portion_bytes;           /* longer payloads are sent in portions (portion.h) */
+    uint32_t apply_effects;           /* or locks in a turn (participant_slice.c, lock_ahead.c) */
+    uint32_t line_ms, line_across_ms; /* line.h */
 };
 
 struct partition_shards {

@@ -2,6 +2,10 @@
 
 #include "backend/context/partition.h"
 #include "backend/dispatch/gates.h"
+#include "backend/dispatch/line.h"
+#include "backend/format/encoding.h"
+#include "backend/keyspace/lock.h"
+#include "backend/keyspace/space.h"
 #include "backend/peer/peer_set.h"
 #include "backend/session/bounced_slots.h"
 #include "backend/session/pause.h"
@@ -9,6 +13,7 @@
 #include "backend/session/waits.h"
 #include "backend/transaction/coordinator.h"
 #include "backend/transaction/named_keys.h"
+#include "shared/arena.h"
 #include "shared/bounce.h"
 #include "shared/resp.h"
 
@@ -45,7 +50,7 @@ static bool mark_foreign(struct call *call, uint16_t slot, struct bytes key, voi
     (void)key;
     (void)owner;
     if (slot_set_has(call->partition->shards.here, slot) &&
-        !bounced_slots_has(call->session->pending.bounced, slot))
+        !bounced_slots_has(call->session->pending.bounces.slots, slot))
         return false;
     mark(call, slot);
     return true;
@@ -56,7 +61,7 @@ static bool mark_bounced(struct call *call, uint16_t slot, struct bytes key, voi
 {
     (void)key;
     (void)owner;
-    if (!bounced_slots_has(call->session->pending.bounced, slot))
+    if (!bounced_slots_has(call->session->pending.bounces.slots, slot))
         return false;
     mark(call, slot);
     return true;
@@ -87,7 +92,7 @@ bool bounce_gate(struct call *call)
                named_keys_find(call, mark_foreign, NULL);
     if (session->pending.across || is_watching(session))
         return false; /* it runs already, or it must run here */
-    if (session->pending.bounced && named_keys_find(call, mark_bounced, NULL))
+    if (session->pending.bounces.slots && named_keys_find(call, mark_bounced, NULL))
         return true;
     /* The proxy has sent it here because of the first key that is written (route.c), and learns the owner of that one only. */
     return !named_keys_find(call, is_key_here, NULL) &&
@@ -120,6 +125,12 @@ void bounce_init(struct partition *partition)
 {
     partition->shards.plain_refusal = partition->shards.slot_refusal;
     partition->shards.slot_refusal = refusal_or_bounce;
+    partition->clients.line = line_new(partition);
+}
+
+void bounce_free(struct partition *partition)
+{
+    line_free(partition->clients.line);
 }
 
 /* ---- replying ---- */
@@ -129,7 +140,7 @@ static bool add_bounced(struct call *call, uint16_t slot, struct bytes key, void
 {
     (void)key;
     (void)owner;
-    bounced_slots_add(&call->session->pending.bounced, slot);
+    bounced_slots_add(&call->session->pending.bounces.slots, slot);
     return false;
 }
 
@@ -180,12 +191,24 @@ static uint32_t write_requests(const struct call *call, struct out *out)
     return count;
 }
 
-static void write_bounce(struct call *call, const struct slot_owner_found *owner)
+/* Requests behind it bounce, too, until the proxy has seen it, or the error that replaces it when what it is held for is not committed; so its
+ * number is that of the reply. Those behind need not be seen, as they come before what the proxy sends then. */
+static void number_bounce(struct session *session, enum bounce_why why)
 {
-    const struct session *session = call->session;
+    if (!session->pending.bounces.unseen && why != BOUNCE_BEHIND)
+        session->pending.bounces.unseen = session->replies.count + 1;
+}
+
+static void write_bounce(struct call *call, const struct slot_owner_found *owner, uint16_t slot,
+                         enum bounce_why why)
+{
+    struct session *session = call->session;
+    number_bounce(session, why);
     struct out requests;
     out_init(&requests);
-    struct bounce bounce = {.slot = session->request.misled_slot,
+    out_truncate(call->reply.out, call->begun - session->request.owned_bytes);
+    struct bounce bounce = {.slot = slot,
+                            .why = (uint8_t)why,
                             .first = owner->first,
                             .last = owner->last,
                             .db = session->scope.db,
@@ -195,7 +218,6 @@ static void write_bounce(struct call *call, const struct slot_owner_found *owner
                             .space = session_namespace(session),
                             .count = write_requests(call, &requests)};
     bounce_write(call->reply.out, &bounce, &requests);
-    metric_add(call->partition->metrics.process, METRIC_BACKEND_BOUNCES, 1);
 }
 
 static void end_transaction(struct call *call)
@@ -237,13 +259,82 @@ bool bounce_reply(struct call *call)
     }
     if (!call->partition->shards.find_owner(call->partition, session->request.misled_slot, &owner))
         return refuse_without_owner(call);
-    write_bounce(call, &owner);
-    bounced_slots_add(&session->pending.bounced, session->request.misled_slot);
+    write_bounce(call, &owner, session->request.misled_slot, BOUNCE_OWNER);
+    metric_add(call->partition->metrics.process, METRIC_BACKEND_BOUNCES, 1);
+    bounced_slots_add(&session->pending.bounces.slots, session->request.misled_slot);
     (void)named_keys_find(call, add_bounced, NULL);
     if (is_exec)
         end_transaction(call);
     else if (bytes_is(call->argv[0], "watch"))
         session->watcher.dirty = true;
+    return true;
+}
+
+/* ---- a request that leaves its line, and those behind it ---- */
+
+static bool is_for_data(const struct command *command)
+{
+    unsigned flags = CMD_WRITE | CMD_READONLY | CMD_SCRIPT | CMD_MAY_REPLICATE;
+    return command->traits & TRAIT_RUNS_QUEUE ||
+           (command->flags & flags && !(command->flags & CMD_INTERNAL));
+}
+
+/* named_key_fn: would the request wait for a lock of the key? */
+static bool stops_call(struct call *call, uint16_t slot, struct bytes key, void *locks)
+{
+    bool writes = !(call->command->flags & CMD_READONLY);
+    struct arena_mark mark = arena_mark(call->arena);
+    struct bytes row_key =
+        encode_metadata_key(call->arena, session_space(call->session)->name, slot, key);
+    bool is_stopped = lock_stops(locks, row_key, writes, NULL) != NULL;
+    arena_release(call->arena, &mark);
+    return is_stopped;
+}
+
+/* Of those behind one that has left, others that would wait for locks leave with it, so that not all come back for each of them. */
+static bool would_wait(struct call *call)
+{
+    struct lock_set *locks = call->partition->shards.locks;
+    return lock_set_count(locks) && named_keys_find(call, stops_call, locks);
+}
+
+/* Why the request must leave; BOUNCE_OWNER: it need not. */
+static enum bounce_why why_it_leaves(struct call *call)
+{
+    const struct session *session = call->session;
+    if (session->pending.line.leaves)
+        return BOUNCE_WAITS;
+    bool is_behind = session->pending.line.is_left && !session->pending.across &&
+                     !session->transaction.is_aborted && is_for_data(call->command);
+    if (!is_behind)
+        return BOUNCE_OWNER;
+    return would_wait(call) ? BOUNCE_WAITS : BOUNCE_BEHIND;
+}
+
+static void bounce_to_self(struct call *call, enum bounce_why why, uint16_t slot)
+{
+    const char *own = peer_set_shard(call->partition->shards.peers);
+    const struct slot_owner_found self = {.shard = own, .first = slot, .last = slot, .epoch = 1};
+    write_bounce(call, &self, slot, why);
+    metric_add(call->partition->metrics.process, METRIC_BACKEND_LEFT_LINE, 1);
+    if (call->command->traits & TRAIT_RUNS_QUEUE)
+        end_transaction(call);
+}
+
+bool bounce_line(struct call *call)
+{
+    struct session_line *line = &call->session->pending.line;
+    unsigned from = 0;
+    uint16_t slot = 0;
+    uint16_t last;
+    enum bounce_why why = why_it_leaves(call);
+    if (why == BOUNCE_OWNER || !bounce_follows(call))
+        return false;
+    /* The shard may have lost its last slot since another request has left: those behind must not run before that one. */
+    if (!slot_set_next_run(call->partition->shards.here, &from, &slot, &last) && !line->is_left)
+        return false;
+    line->is_left = true;
+    bounce_to_self(call, why, slot);
     return true;
 }
 

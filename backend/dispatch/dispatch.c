@@ -166,12 +166,19 @@ static inline void end_wait_of_others(const struct call *call)
     running->was_slow = call->session->pending.was_slow;
 }
 
+/* Was the request sent back, because it or one before it must wait (line.h)? */
+static inline bool leaves_line(struct call *call)
+{
+    const struct session_line *line = &call->session->pending.line;
+    return (line->leaves || line->is_left) && bounce_line(call);
+}
+
 /* Runs the handler when its rows are in memory. False: the session waits for rows from the disk, or for the owner of a slot,
  * and the request will be dispatched again. */
 static bool run_warm(struct call *call)
 {
     struct suspend_mark mark;
-    if (coordinator_finish(call))
+    if (coordinator_finish(call) || leaves_line(call))
         return true;
     if (!across_gate(call))
         return !call->session->request.is_misled || bounce_reply(call);

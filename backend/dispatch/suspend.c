@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
+#include "backend/dispatch/line.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/borrow_all.h"
@@ -16,7 +17,6 @@
 #include "backend/storage/reader.h"
 #include "backend/transaction/coordinator.h"
 #include "backend/transaction/lock_ahead.h"
-#include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/command/keys.h"
 
@@ -84,7 +84,7 @@ static void prefetch_request(struct session *session, const struct bytes *argv, 
         prefetch_keys(session, command, argv, argc);
 }
 
-void suspend_prefetch(struct session *session, const char *data, size_t len)
+static void prefetch_behind(struct session *session, const char *data, size_t len)
 {
     struct partition *partition = session->partition;
     const struct resp_limits limits = {
@@ -107,6 +107,12 @@ void suspend_prefetch(struct session *session, const char *data, size_t len)
     }
     resp_scan_fini(&scan);
     arena_reset(&partition->running.arena);
+}
+
+void suspend_wait(struct session *session, const char *behind, size_t len)
+{
+    prefetch_behind(session, behind, len);
+    line_wait(session);
 }
 
 /* ---- one command ---- */

@@ -60,5 +60,6 @@ void suspend_forbid(struct call *call);
 
 /* The request has ended, or will not run soon: releases the locks that it has taken because it waited (lock_waiter.h). */
 void suspend_forget_locks(struct session *session);
-/* While the session is suspended: prefetches rows that the requests in these bytes will read. */
-void suspend_prefetch(struct session *session, const char *data, size_t len);
+/* The session is suspended: prefetches rows that the requests in these bytes, which are behind its first, will read. The first may leave its
+ * line (line.h). */
+void suspend_wait(struct session *session, const char *behind, size_t len);

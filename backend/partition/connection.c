@@ -78,6 +78,7 @@ struct session *connection_new(struct partition *partition, struct stream *strea
     list_init(&session->replies.overdue);
     list_init(&session->pending.next_turn.link);
     list_init(&session->pending.fresh.link);
+    list_init(&session->pending.line.link);
     session->pending.next_turn.run = begin_next_turn;
     connection_reset(session);
     list_push(&partition->clients.all, &session->link);
@@ -115,6 +116,7 @@ static void connection_free(struct session *session)
     list_remove(&session->replies.overdue);
     list_remove(&session->pending.next_turn.link);
     list_remove(&session->pending.fresh.link);
+    list_remove(&session->pending.line.link);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->replies.waiting[i]);
         out_clear(&session->replies.held[i]);
@@ -189,10 +191,12 @@ void connection_reset(struct session *session)
 {
     session_use(session, (struct bytes){"", 0}, 0, NULL);
     session_set_slots(session, NULL);
+    session_end_bounces(session);
     session->resp = 2;
     session->replies.mode = REPLY_MODE_ON;
     session->login.is_authenticated = !config_snapshot_needs_password(session->partition->snapshot);
     session->login.is_internal = session->login.follows_bounces = false;
+    session->login.shares_line = session->login.counts_bounces = false;
     session->login.hears_stop = session->login.was_told = false;
     session->about.is_readonly = session->about.wants_fresh = false;
     session->about.no_evict = session->about.no_touch = false;
@@ -287,7 +291,7 @@ static void suspend(struct session *session, const char *behind, size_t len)
     if (session->request.is_across && session->request.command->traits & TRAIT_RUNS_QUEUE)
         stream_hold(session->stream); /* the proxy needs no reply to MULTI before that to EXEC */
     metric_add(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
-    suspend_prefetch(session, behind, len);
+    suspend_wait(session, behind, len);
 }
 
 /* The rows were fetched: runs the request again. */
@@ -295,6 +299,7 @@ static void on_fetched(struct retry *retry)
 {
     struct session *session = container_of(retry, struct session, pending.retry);
     CHECK(session->magic == SESSION_MAGIC);
+    list_remove(&session->pending.line.link);
     if (session->is_throttled) /* else the wait has ended before suspend() */
         metric_sub(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
     if (retry->has_failed) /* the store has logged the reason */
@@ -357,7 +362,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     fresh_reads_passed(session, size);
     session->request.number += session->scan.argc > 0;
     session->pending.suspend_tries = session->pending.retry.ranges = 0;
-    session->pending.was_slow = false;
+    session->pending.was_slow = session->pending.line.leaves = false;
     session->pending.retry.has_range = false;
     session->pending.retry.since_ms = session->pending.retry.key_proof = 0;
     session->pending.retry.is_charged = false;

@@ -101,6 +101,7 @@ void shards_free(struct partition *partition)
 {
     stopping_set_drained(partition, true);
     timer_free(partition->shards.tick);
+    bounce_free(partition);
     participant_free(partition->shards.participant);
     coordinator_free(partition->shards.coordinator);
     lock_set_free(partition->shards.locks);

@@ -1,5 +1,5 @@
 /*
- * bounced_slots.h - the slots that have bounced on a proxy's connection since its last SCREE SLOTS (bounce.h). Requests for
+ * bounced_slots.h - the slots that have bounced on a proxy's connection until the proxy has seen that (bounce.h). Requests for
  * them bounce too, also if the slots are here.
  */
 #pragma once

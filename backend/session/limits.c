@@ -143,14 +143,19 @@ static bool begin_wait(struct space_limit *limit, struct retry *retry, uint64_t 
 }
 
 /* The call does not wait any more: gives back the time that it has not waited for. */
-static void return_wait_time(const struct call *call, struct space_limit *limit)
+static void return_wait_time(struct retry *retry, uint64_t now_ms, struct space_limit *limit)
 {
-    struct retry *retry = call_wait(call);
-    uint64_t now_ms = loop_mono_ms(call->partition->loop);
     if (retry && retry->is_charged && !has_waited(retry, now_ms))
         limit->wait_ms_left += LIMIT_WAIT_MS - (uint32_t)(now_ms - retry->since_ms);
     if (retry)
         retry->is_charged = false;
+}
+
+void limits_leave(struct session *session)
+{
+    struct space_limit *limit = session_space(session)->limit;
+    if (limit)
+        return_wait_time(&session->pending.retry, loop_mono_ms(session->partition->loop), limit);
 }
 
 /* The grant has no room for the call's keys, and other shards may have some: the call waits, or is refused when it cannot wait, or
@@ -212,7 +217,7 @@ void limits_end(struct call *call, uint64_t keys_before)
         wait_for_room(call, limit);
         return;
     }
-    return_wait_time(call, limit);
+    return_wait_time(call_wait(call), loop_mono_ms(call->partition->loop), limit);
     if (!has_room)
         call_error(call, (enum error)refuse_over_limit(call, ERR_OOM_KEYS));
 }

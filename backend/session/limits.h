@@ -44,6 +44,8 @@ int limits_gate_nested(struct call *call, uint32_t command_flags, bool may_excee
 void limits_note_written(const struct call *call);
 /* May the request wait for room? */
 bool limits_may_wait(const struct call *call);
+/* The session's request waits no more, and begins again on another connection. */
+void limits_leave(struct session *session);
 /* An attempt begins: notes the number of keys. */
 void limits_attempt(const struct call *call);
 /* Before the handler: number of keys of the namespace, for limits_end. */

@@ -21,29 +21,36 @@ void session_pause(struct session *session, bool is_paused)
 const struct slot_set *session_slots(const struct session *session)
 {
     const struct partition_shards *shards = &session->partition->shards;
-    if (session->pending.bounced && shards->is_gated && !session->request.is_across)
-        return bounced_slots_here(session->pending.bounced, session->partition);
+    if (session->pending.bounces.slots && shards->is_gated && !session->request.is_across)
+        return bounced_slots_here(session->pending.bounces.slots, session->partition);
     return shards->is_gated ? shards->here : session->scope.slots;
 }
 
-void session_write_owned(const struct session *session, const struct slot_set *served,
-                         struct out *out)
+void session_write_owned(struct session *session, const struct slot_set *served, struct out *out)
 {
     const struct partition_shards *shards = &session->partition->shards;
     if (!session->request.shows_owned)
         return;
+    size_t before = out->bytes;
     if (!shards->is_gated)
         out_printf(out, "*2\r\n:-1\r\n");
     else
         out_printf(out, "*2\r\n:%" PRIu64 "\r\n",
                    served == shards->here ? shards->here_sum : slot_set_sum(served));
+    session->request.owned_bytes = (uint8_t)(out->bytes - before);
 }
 
 void session_set_slots(struct session *session, struct slot_set *slots)
 {
     slot_set_unref(session->scope.slots);
     session->scope.slots = slots;
-    bounced_slots_clear(&session->pending.bounced);
+}
+
+void session_end_bounces(struct session *session)
+{
+    bounced_slots_clear(&session->pending.bounces.slots);
+    session->pending.line.is_left = false;
+    session->pending.bounces.unseen = 0;
 }
 
 void session_set_text(char **text, struct bytes value)

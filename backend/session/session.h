@@ -83,11 +83,14 @@ struct session_login {
     bool is_untrusted;
     bool is_internal;     /* authenticated with the cluster secret */
     bool follows_bounces; /* SCREE BOUNCES: the proxy sends requests that bounce to the owner */
-    bool hears_stop;      /* SCREE STOPS: the proxy closes it after STOPPING_FRAME (stopping.h) */
-    bool was_told;        /* STOPPING_FRAME was sent */
-    bool follows;         /* SCREE FOLLOW: it becomes the line of another copy of the shard */
-    bool hears_leader;    /* SCREE SELF LEADS: LEADER_FRAME is sent when another copy leads */
-    char *name;           /* name of the user; heap, NULL: "default" */
+    bool shares_line;     /* SCREE BOUNCES WAITING: no request may wait for long (line.h) */
+    /* SCREE BOUNCES SEEN: the proxy says which bounces have come (bounce.h) */
+    bool counts_bounces;
+    bool hears_stop;   /* SCREE STOPS: the proxy closes it after STOPPING_FRAME (stopping.h) */
+    bool was_told;     /* STOPPING_FRAME was sent */
+    bool follows;      /* SCREE FOLLOW: it becomes the line of another copy of the shard */
+    bool hears_leader; /* SCREE SELF LEADS: LEADER_FRAME is sent when another copy leads */
+    char *name;        /* name of the user; heap, NULL: "default" */
     const struct acl_user *user; /* cached by session_user */
     uint64_t epoch;              /* of the configuration snapshot in which `user` was found */
     struct impersonation impersonation; /* user for which a proxy runs a request */
@@ -115,6 +118,7 @@ struct session_replies {
     struct list waiting[2]; /* in partition->clients.waiting while replies are held */
     /* in partition->clients.overdue: has too many unread replies and is closed at the end of the turn */
     struct list overdue;
+    uint64_t count;    /* of all replies of the session, also those that are held */
     size_t last_bytes; /* of the last reply: a single reply may exceed client-output-limit */
     uint64_t soft_limit_since_ms; /* since when the soft limit is exceeded; monotonic */
 };
@@ -136,6 +140,22 @@ struct session_fresh {
     uint64_t since_ms;
 };
 
+/* Requests of many clients on one connection; line.h */
+struct session_line {
+    struct list link; /* in the partition's struct line: the first request waits */
+    uint64_t due_ms;  /* when it leaves the line; monotonic */
+    uint64_t left_ms; /* when the last request has left it */
+    bool leaves;      /* the first request bounces when it runs again */
+    bool is_left;     /* requests behind one that has left bounce, until the proxy has seen that */
+};
+
+/* Requests of the connection that were sent back; bounce.h */
+struct session_bounces {
+    struct bounced_slots *slots; /* bounced_slots.h; NULL: none */
+    /* the first one that makes requests behind it bounce, and that the proxy is not known to have seen: its number among the replies; 0: none */
+    uint64_t unseen;
+};
+
 /* Reasons for which the next request does not run yet. */
 struct session_pending {
     struct waiter *waiter;         /* NULL: does not wait for a key */
@@ -145,9 +165,10 @@ struct session_pending {
     struct retry retry;            /* of rows from the disk (suspend.h) */
     struct watches_elsewhere *watches; /* of keys of other shards (coordinator.h); NULL: none */
     struct coordinated *across;        /* the request's transaction over shards; NULL: none */
-    struct bounced_slots *bounced;     /* bounced_slots.h; NULL: none */
-    struct lock_waiter *lock_waiter;   /* of the request, which has waited for a lock; NULL */
-    struct last_step next_turn;        /* its requests have taken too much of this turn */
+    struct session_bounces bounces;
+    struct lock_waiter *lock_waiter; /* of the request, which has waited for a lock; NULL */
+    struct session_line line;
+    struct last_step next_turn; /* its requests have taken too much of this turn */
     struct session_fresh fresh;
     uint8_t suspend_tries; /* how often the request was suspended */
     /* the request was rolled back because it is slow, and runs again (slow_call.h) */
@@ -165,6 +186,7 @@ struct session_request {
     /* SCREE UNTIL: the slot behind the last one that SCAN visits; 0: all slots */
     uint16_t scan_end;
     bool shows_owned;     /* SCREE OWNED: the reply has a sum over the slots that are owned here */
+    uint8_t owned_bytes;  /* of the reply's beginning with that sum; a bounce has none */
     bool is_uncounted;    /* SCREE PART: another shard counts it as a call of the proxy's client */
     bool is_misled;       /* it names a key that is not here, and will bounce (bounce.h) */
     uint16_t misled_slot; /* of this key */
@@ -242,9 +264,10 @@ void session_select(struct session *session, uint8_t db);
 const struct slot_set *session_slots(const struct session *session);
 /* Sets the slots that the proxy's map gives to this partition; takes the reference. NULL: all slots. */
 void session_set_slots(struct session *session, struct slot_set *slots);
+/* The proxy has seen the bounces: requests that come from now on need not bounce because of them (bounce.h). */
+void session_end_bounces(struct session *session);
 /* SCREE OWNED: writes what comes before the reply of a command that has seen these slots. */
-void session_write_owned(const struct session *session, const struct slot_set *served,
-                         struct out *out);
+void session_write_owned(struct session *session, const struct slot_set *served, struct out *out);
 /* Limits the request, a SCAN, to slots up to this one. False: the text is no slot. */
 bool session_scan_until(struct session *session, struct bytes slot);
 /* Switches namespace and database; the slot rule may be NULL. All are copied. */

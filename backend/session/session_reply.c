@@ -125,8 +125,10 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
         out_clear(out);
     else if (out->bytes == begun)
         ; /* no reply */
-    else
+    else {
+        session->replies.count++;
         reply_place(session, out, begun, observed, has_messages);
+    }
     if (session->replies.mode == REPLY_MODE_SKIP)
         session->replies.mode = REPLY_MODE_ON;
     if (has_messages)

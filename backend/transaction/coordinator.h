@@ -75,6 +75,8 @@ void coordinator_tick(struct coordinator *coordinator);
 
 /* The keys that the call may borrow; NULL: the command may not reach other shards. */
 struct borrow *coordinator_borrow(struct call *call);
+/* May the session's transaction be abandoned, so that its request begins again elsewhere? *since_ms: when it began. */
+bool coordinator_may_leave(const struct session *session, uint64_t *since_ms);
 /* Does the session's script or EXEC wait where it is? */
 bool coordinator_has_halted(const struct session *session);
 /* The attempt of the transaction's script or EXEC that waits where it is, if it can go on, else NULL: it begins again. The caller owns it. */

@@ -43,6 +43,17 @@ void coordinator_set_aside(struct call *call, struct attempt_aside *aside)
     transaction->time.waits_ms = loop_mono_ms(call->partition->loop);
 }
 
+bool coordinator_may_leave(const struct session *session, uint64_t *since_ms)
+{
+    static const uint32_t collects = STATE_BIT(COORDINATED_COLLECTING) |
+                                     STATE_BIT(COORDINATED_QUEUED) | STATE_BIT(COORDINATED_HELD);
+    const struct coordinated *transaction = session->pending.across;
+    if (!transaction || !state_is_in(transaction->state, collects))
+        return false;
+    *since_ms = transaction->time.started_ms;
+    return true;
+}
+
 bool coordinated_is_late(const struct coordinated *transaction)
 {
     const struct partition *partition = transaction->coordinator->partition;

@@ -17,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FORGET_MS = 10 * 1000, ERROR_MAX = 512 };
+enum { FORGET_MS = 10 * 1000, ERROR_MAX = 512, BEHINDS_MAX = 16 };
+
+static const char LEFT_MAP[] = "TRYAGAIN the request's shard was removed while it waited";
 
 /* How the request was sent. */
 enum sent_on {
@@ -35,9 +37,13 @@ struct bounced {
     struct part *part; /* linked */
     struct block *block;
     struct bounce bounce; /* texts in `block` */
+    struct node *node;    /* of the shard that has bounced it; with a reference */
     uint64_t version;     /* the map must have these routes */
     enum sent_on sent_on;
     unsigned lane;
+    uint64_t patience_ms; /* of the connection, if it was its own */
+    /* client->bounced.flight in which it has bounced again; 0: it was not sent again */
+    uint64_t flight;
     size_t bytes; /* counted in worker->memory.copied */
 };
 
@@ -78,6 +84,7 @@ static void bounced_free(struct proxy_worker *worker, struct bounced *entry)
     worker->memory.copied -= entry->bytes;
     list_remove(&entry->link);
     block_unref(entry->block);
+    node_unref(entry->node);
     free(entry);
 }
 
@@ -125,6 +132,12 @@ static bool prepares(struct bytes word)
 static bool is_watch(const struct part *part)
 {
     return part->request->command == command_find(BYTES("watch"));
+}
+
+/* The shard in the map in force that has the node's name, perhaps at another address; -1: it was removed. */
+static int shard_named(const struct proxy_worker *worker, const struct node *node)
+{
+    return shard_map_named(worker->snapshot->map, bytes_of(node->name));
 }
 
 /* Reads the requests of the bounce, and finds the shard by the map in force. */
@@ -182,6 +195,30 @@ static struct upstream *own_connection(struct client *client, const struct bounc
     return NULL;
 }
 
+/* A connection on which the request may wait. */
+static struct upstream *patient_connection(const struct client *client, const struct bounced *entry,
+                                           const struct target *target)
+{
+    const struct request *request = entry->part->request;
+    struct upstream *upstream =
+        pool_patient(client->worker->pool, target->shard, client, request->resp);
+    if (upstream->use.is_single_use) /* as much as requests of LANE_WAITING have */
+        upstream->use.patience_ms = worker_config(client->worker)->upstream_timeout_ms;
+    return upstream;
+}
+
+/* A connection of its own, on which it need not wait for another request. */
+static struct upstream *lone_connection(const struct client *client, const struct bounced *entry,
+                                        const struct target *target)
+{
+    struct upstream *upstream = pool_across_at_once(client->worker->pool, target->shard, client,
+                                                    entry->part->request->resp);
+    upstream->use.patience_ms = entry->lane == LANE_SCRIPT
+                                    ? worker_config(client->worker)->upstream_timeout_ms
+                                    : entry->patience_ms;
+    return upstream;
+}
+
 /* The connection on which the request is sent again. NULL: another one is in use. */
 static struct upstream *choose_upstream(struct client *client, const struct bounced *entry,
                                         const struct target *target)
@@ -189,16 +226,33 @@ static struct upstream *choose_upstream(struct client *client, const struct boun
     struct pool *pool = client->worker->pool;
     const struct request *request = entry->part->request;
     struct upstream *own = own_connection(client, entry, target->shard);
-    bool is_alone = entry->sent_on == SENT_ALONE || target->is_on_several;
+    bool waits = entry->bounce.why == BOUNCE_WAITS;
+    bool is_passed = entry->part->behinds >= BEHINDS_MAX; /* too many before it have left */
+    bool is_alone = entry->sent_on == SENT_ALONE || target->is_on_several || waits || is_passed;
     bool is_busy = client->bounced.in_flight > 0;
+    if (is_alone && !own && is_busy)
+        return NULL;
+    if (waits && !own)
+        return patient_connection(client, entry, target);
     if (is_alone && !own)
-        return is_busy ? NULL : pool_across_at_once(pool, target->shard, client, request->resp);
+        return lone_connection(client, entry, target);
     struct upstream *upstream =
         own ? own : pool_pick(pool, target->shard, entry->lane, request->resp);
-    return is_busy && (is_alone || client->bounced.upstream != upstream) ? NULL : upstream;
+    bool must_wait = is_alone || client->bounced.drains || client->bounced.upstream != upstream;
+    return is_busy && must_wait ? NULL : upstream;
 }
 
 /* ---- sending again --------------------------------------------------------------------------- */
+
+static void begin_flight(struct client *client, struct upstream *upstream)
+{
+    struct client_bounced *bounced = &client->bounced;
+    if (bounced->in_flight++ == 0) {
+        bounced->flight++;
+        bounced->drains = false;
+    }
+    bounced->upstream = upstream;
+}
 
 /* Sends the requests; the shard may be down, and the part fail. */
 static void send_bounced(struct client *client, struct bounced *entry, struct upstream *upstream,
@@ -209,8 +263,7 @@ static void send_bounced(struct client *client, struct bounced *entry, struct up
     bool selects = request->is_exec && request->exec.has_db;
     part->kind = PART_FOLLOWED;
     part->resend_bytes = 0;
-    client->bounced.upstream = upstream;
-    client->bounced.in_flight++;
+    begin_flight(client, upstream);
     request->linked++; /* so that the request stays while this function runs */
     upstream_send_bounced(upstream, part, keyspace, &entry->bounce, entry->block, adds_across);
     bool is_sent = part->upstream == upstream;
@@ -293,13 +346,19 @@ static bool send_again(struct client *client, struct bounced *entry)
     struct keyspace *keyspace =
         keyspaces_get(&worker->keyspaces, entry->bounce.space, entry->bounce.db);
     struct target target = find_bounce_target(worker, keyspace, &entry->bounce);
+    int sender = shard_named(worker, entry->node);
+    bool returns = !target.has_keys && entry->bounce.why != BOUNCE_OWNER;
+    bool has_no_shard =
+        returns && sender < 0; /* another shard may have its own part of the request */
+    if (returns && sender >= 0)
+        target.shard = (uint32_t)sender;
     bool watches = is_watch(entry->part);
     bool adds_across = target.is_on_several && !target.is_across;
     struct upstream *upstream = NULL;
     bool goes = true;
     if (entry->sent_on == SENT_WAIT || watches)
         goes = client->bounced.in_flight == 0;
-    else if (!adds_across || may_be_across(worker, entry, &target))
+    else if (!has_no_shard && (!adds_across || may_be_across(worker, entry, &target)))
         goes = (upstream = choose_upstream(client, entry, &target)) != NULL;
     if (goes)
         list_remove(&entry->link);
@@ -308,7 +367,7 @@ static bool send_again(struct client *client, struct bounced *entry)
     else if (goes && watches)
         watch_again(client, entry, keyspace, &target);
     else if (goes && !upstream)
-        refuse_bounced(entry->part, error_text(ERR_CROSSSLOT));
+        refuse_bounced(entry->part, has_no_shard ? LEFT_MAP : error_text(ERR_CROSSSLOT));
     else if (goes)
         send_bounced(client, entry, upstream, keyspace, adds_across);
     if (goes)
@@ -382,12 +441,12 @@ static void leave_watching(struct client *client, struct upstream *upstream, str
     entry->sent_on = SENT_WATCH;
 }
 
-/* A part that bounces again goes before those that have bounced once. */
+/* A part that bounces again goes before those that were not sent again since, but behind those that were in flight with it. */
 static void enlist_bounced(struct client *client, struct bounced *entry)
 {
     struct list *at = client->bounced.waiting.next;
     while (at != &client->bounced.waiting &&
-           (entry->part->hops == 1 || container_of(at, struct bounced, link)->part->hops > 1))
+           (!entry->flight || container_of(at, struct bounced, link)->flight == entry->flight))
         at = at->next;
     list_push(at, &entry->link);
 }
@@ -395,17 +454,23 @@ static void enlist_bounced(struct client *client, struct bounced *entry)
 static void keep_bounced(struct client *client, struct upstream *upstream, struct part *part,
                          struct block *block, const struct bounce *bounce)
 {
+    bool is_again = part->kind == PART_FOLLOWED;
     struct proxy_worker *worker = client->worker;
     struct bounced *entry = calloc(1, sizeof *entry);
     CHECK(entry);
-    *entry = (struct bounced){.part = part,
-                              .block = block_ref(block),
-                              .bounce = *bounce,
-                              .sent_on = how_sent(client, upstream),
-                              .lane = upstream->lane,
-                              .bytes = sizeof *entry + bounce->requests.len};
+    *entry =
+        (struct bounced){.part = part,
+                         .block = block_ref(block),
+                         .node = node_ref(upstream->node),
+                         .bounce = *bounce,
+                         .sent_on = how_sent(client, upstream),
+                         .lane = upstream->lane,
+                         .patience_ms = upstream->use.is_single_use ? upstream->use.patience_ms : 0,
+                         .flight = is_again ? client->bounced.flight : 0,
+                         .bytes = sizeof *entry + bounce->requests.len};
     worker->memory.copied += entry->bytes;
-    learn(worker, upstream->node, bounce, &entry->version);
+    if (bounce->why == BOUNCE_OWNER)
+        learn(worker, upstream->node, bounce, &entry->version);
     if (is_watch(part))
         leave_watching(client, upstream, entry);
     if (entry->sent_on == SENT_WAIT)
@@ -414,16 +479,22 @@ static void keep_bounced(struct client *client, struct upstream *upstream, struc
     enlist_bounced(client, entry);
 }
 
-/* Is it the request that was sent? Those that the proxy has made itself, in a search over shards, are not sent again (wait_again). */
-static bool is_expected(const struct proxy_worker *worker, const struct part *part,
-                        const struct bounce *bounce, bool is_wait)
+/* Is it the request that was sent? Those that the proxy has made itself, in a search over shards, are not sent again (wait_again); others that
+ * it has made, such as DBSIZE for a RANDOMKEY, have no keys, and bounce only to the shard itself. */
+static bool is_expected(const struct upstream *upstream, const struct part *part,
+                        const struct bounce *bounce)
 {
+    const struct proxy_worker *worker = upstream->worker;
     const struct target target = find_bounce_target(worker, worker->home, bounce);
+    bool is_wait = upstream->waits != NULL;
     if (is_wait && bounce->count != 1)
         return false;
     if (is_wait && part->request->client->blocked.has_parts)
         return true;
-    return target.is_valid && target.command == part->request->command &&
+    bool is_same = target.command == part->request->command;
+    bool comes_back = bounce->why != BOUNCE_OWNER && !target.has_keys;
+    return target.is_valid &&
+           (is_same || (comes_back && shard_named(worker, upstream->node) >= 0)) &&
            (target.only_prepares || part->request->is_exec);
 }
 
@@ -435,15 +506,21 @@ void bounced_take(struct upstream *upstream, struct part *part, struct block *bl
     struct client *client = request->client;
     const struct upstream_use *use = &upstream->use;
     bool is_exec = request->is_exec;
-    metric_add(worker->metrics.process, METRIC_PROXY_BOUNCES, 1);
-    metric_add(worker->metrics.process, METRIC_PROXY_BOUNCED, part->hops == 0);
+    bool is_hop = bounce->why == BOUNCE_OWNER;
+    metric_add(worker->metrics.process, METRIC_PROXY_BOUNCES, is_hop);
+    metric_add(worker->metrics.process, METRIC_PROXY_BOUNCED, is_hop && part->hops == 0);
     if (client && part->kind == PART_FOLLOWED)
         client->bounced.in_flight--;
     part->upstream = NULL;
-    part->hops++;
-    if (!client || worker->thread.is_stopping ||
-        !is_expected(worker, part, bounce, upstream->waits != NULL))
-        refuse_bounced(part, "TRYAGAIN the slot belongs to another shard now");
+    if (is_hop) /* else it has come to the right shard */
+        part->hops++;
+    if (bounce->why == BOUNCE_BEHIND && part->behinds < BEHINDS_MAX)
+        part->behinds++;
+    bool needs_map = is_hop && worker->thread.is_stopping; /* no new one comes any more */
+    if (!client || needs_map || !is_expected(upstream, part, bounce))
+        refuse_bounced(part, bounce->why == BOUNCE_OWNER
+                                 ? "TRYAGAIN the slot belongs to another shard now"
+                                 : "TRYAGAIN the request had to wait for another one");
     else if (part->hops > BOUNCE_HOPS_MAX)
         fail_after_hops(part, upstream->node, bounce);
     else

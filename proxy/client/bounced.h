@@ -9,10 +9,14 @@
  * (1) A request keeps its place in its client's pipeline, and a part its place in its request, so replies stay in order and are
  *     merged as before. Keys that are on several shards now are sent with SCREE ACROSS if the command may have such keys.
  * (2) Order. A client whose request has bounced sends nothing new until all its requests are answered (LABEL_BOUNCED). Requests
- *     behind the one that bounced, on the same connection and for the same slots, bounce too. Bounced requests are sent again
- *     in their order, and at any time all that are in flight are on one connection: the next shard's turn comes when
- *     they are answered. A part that bounces again goes before those that bounced for the first time.
+ *     behind the one that bounced, on the same connection and for the same slots, bounce too; so, from the moment when the first bounce
+ *     comes, the clients of all that are in flight there send nothing new, and SCREE BOUNCES SEEN precedes what others send
+ *     (upstream_note_bounce). Bounced requests are sent again in their order, and at any time all that are in flight are on one connection:
+ *     the next shard's turn comes when they are answered. When a bounce comes on that connection, the client sends nothing again until
+ *     they are answered or have bounced (client->bounced.drains). Parts that bounce again go before those that were not sent again since.
  * (3) A request follows BOUNCE_HOPS_MAX bounces, then its client gets TRYAGAIN. It may be sent again, as nothing was executed.
+ *     One that bounces because it must wait (backend/dispatch/line.h) is sent on a connection of its own; one that was behind such a
+ *     request on the same connection again.
  * (4) A blocking command waits on at the new shard for the rest of its time. If its keys are on several shards now, it begins
  *     again as such a command (blocked_parts.c).
  * (5) WATCH moves its dedicated connection to the new shard, if it watches nothing else.

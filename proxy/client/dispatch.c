@@ -153,16 +153,22 @@ static bool send_parts(struct client *client, const struct frame *frame,
 
 /* ---- routing --------------------------------------------------------------------------------- */
 
+/* Confirmations and messages are written to the stream, not to the pipeline. SCAN asks one shard after the other, and its later questions must
+ * not come before earlier requests that have bounced. */
+static bool runs_alone(const struct client *client, const struct command *command)
+{
+    return command->route == ROUTE_PINNED ||
+           (command->route == ROUTE_CURSOR && client->worker->pool->count > 1);
+}
+
 static bool run_local(struct client *client, const struct frame *frame,
                       const struct command *command)
 {
     local_fn *handler = local_handlers[command->id];
     bool asks_shards = command->route != ROUTE_LOCAL || command->merge != MERGE_ONE;
     CHECK(handler);
-    if (command->route == ROUTE_PINNED && client->pipeline.count > 0) {
-        client_hold(
-            client,
-            HOLD_ORDER); /* confirmations and messages are written to the stream, not to the pipeline */
+    if (runs_alone(client, command) && client->pipeline.count > 0) {
+        client_hold(client, HOLD_ORDER);
         return false;
     }
     if (asks_shards && !client_may_send(client, client_label(client, command, 0)))

@@ -128,6 +128,8 @@ struct client_blocked {
 struct client_bounced {
     struct list waiting; /* struct bounced, not sent again yet; in the order of the requests */
     uint32_t in_flight;  /* parts that were sent again */
+    uint64_t flight;     /* number of times that parts were sent while none was in flight */
+    bool drains;         /* no further one is sent until none is in flight */
     struct upstream *upstream; /* on this connection */
 };
 

@@ -13,7 +13,7 @@ struct proxy_worker;
 struct shard;
 struct upstream;
 
-enum { LANE_NORMAL, LANE_LONG, LANE_SCRIPT, LANE_CONTROL, LANE_HEAVY, LANES };
+enum { LANE_NORMAL, LANE_LONG, LANE_SCRIPT, LANE_CONTROL, LANE_HEAVY, LANE_WAITING, LANES };
 
 /* The shard cannot be reached; upstream_hold.c. */
 struct node_outage {

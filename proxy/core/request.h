@@ -39,6 +39,7 @@ enum part_kind {
     PART_SELF,     /* SCREE SELF: the reply says which shard the partition is. greeting.h */
     PART_SWITCH,   /* SCREE USE, SELECT: after an error the requests that follow fail */
     PART_PROBE,    /* PING, UNWATCH: the reply is ignored */
+    PART_SEEN,     /* SCREE BOUNCES SEEN: the reply is ignored */
     PART_GONE,     /* SCREE GONE: the reply is ignored */
     PART_ID,       /* CLIENT ID: the reply is the id of a private connection */
 };
@@ -67,7 +68,8 @@ struct part {
     uint8_t prefixes; /* enum part_prefix, a set */
     bool is_answered; /* it timed out and was answered with an error: its late reply is discarded */
     bool is_greeting; /* of the connection's greeting: it is sent anew with each connection */
-    uint8_t hops;     /* how often it has bounced */
+    uint8_t hops;     /* how often it has bounced because of the owner of its slot */
+    uint8_t behinds;  /* how often it has bounced because it was behind one that must wait */
 };
 
 /* Since when the shard may have it; negative: its bytes may still be on their way. */

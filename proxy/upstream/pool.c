@@ -332,6 +332,19 @@ struct upstream *pool_across_at_once(struct pool *pool, uint32_t shard, const st
     return upstream;
 }
 
+struct upstream *pool_patient(struct pool *pool, uint32_t shard, const struct client *client,
+                              uint8_t resp)
+{
+    struct node *node = pool->nodes[shard];
+    struct fair_group *group = fair_queue_group(&node->across, client->session.keyspace->name);
+    struct fair_limit limit = across_limit(pool);
+    limit.count /= 2; /* the others are for requests that need not wait */
+    if (fair_queue_has_room(&node->across, group, limit))
+        return pool_across_at_once(pool, shard, client, resp);
+    struct upstream *upstream = node->shared[LANE_WAITING][resp == 3];
+    return upstream ? upstream : pool_make(pool, node, LANE_WAITING, resp);
+}
+
 void pool_forget_keyspaces(struct pool *pool)
 {
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)

@@ -9,6 +9,7 @@
  * LANE_LONG    commands that may run long, so that a KEYS does not delay GETs
  * LANE_SCRIPT  scripts: while a slow script runs, this connection gets no replies, but other connections get BUSY
  * LANE_HEAVY   requests of 1 MB and more: while such a request is sent, later requests on its connection wait
+ * LANE_WAITING requests that must wait (backend/dispatch/line.h), while there are too few connections of which each has one of them
  * LANE_CONTROL commands that must not wait behind others: backups (backup.h), SCRIPT KILL, and a PING when a reply is late
  *
  * While a shard answers that PING with BUSY (node_is_busy), replies have no deadline. Connections that wait for a reply
@@ -88,6 +89,10 @@ struct upstream *pool_across(struct pool *pool, uint32_t shard, struct client *c
 /* Such a connection beyond across-limit. */
 struct upstream *pool_across_at_once(struct pool *pool, uint32_t shard, const struct client *client,
                                      uint8_t resp);
+/* A connection for one request that must wait at the shard: such a connection, as long as half of across-limit are not in use, or else
+ * that of LANE_WAITING. */
+struct upstream *pool_patient(struct pool *pool, uint32_t shard, const struct client *client,
+                              uint8_t resp);
 /* Resumes as many clients that wait for such a connection as may have one now. */
 void pool_wake_across(const struct pool *pool, struct node *node);
 /* Another copy of the shard leads, at this address: what is in flight fails, and what was not sent yet goes there. */

@@ -78,13 +78,21 @@ void upstream_free(struct upstream *upstream)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* Do clients share it, so that no request may wait on it? */
+static bool is_line(const struct upstream *upstream)
+{
+    return !upstream->use.is_private && !upstream->use.is_copy && !upstream->use.subscriber &&
+           !upstream->waits && upstream->lane != LANE_CONTROL && upstream->lane != LANE_WAITING;
+}
+
 /* The first commands of a connection, sent before all requests. */
 static void write_greeting(struct upstream *upstream)
 {
     const char *secret = upstream_config(upstream)->upstream_secret;
     struct out *out = &upstream->unsent.greeting;
     upstream->life.has_authenticated = *secret;
-    upstream->session_id = upstream->queue.answered = 0;
+    upstream->session_id = upstream->queue.answered = upstream->queue.seen = 0;
+    upstream->queue.seens = 0;
     if (*secret) {
         greeting_write(&upstream->greeting, out, secret,
                        upstream_config(upstream)->upstream_secret_previous);
@@ -94,6 +102,10 @@ static void write_greeting(struct upstream *upstream)
         upstream->greetings = (uint8_t)(upstream->greeting.auths_left + 1);
         upstream_write_words(out, (const char *const[]){"SCREE", "BOUNCES"}, 2);
         upstream_push_own(upstream, PART_PROBE);
+        if (is_line(upstream)) { /* a shard of an older version refuses it: requests wait there */
+            upstream_write_words(out, (const char *const[]){"SCREE", "BOUNCES", "WAITING"}, 3);
+            upstream_push_own(upstream, PART_PROBE);
+        }
         if (!upstream->use.subscriber) { /* this one gets messages until the shard closes it */
             upstream_write_words(out, (const char *const[]){"SCREE", "STOPS"}, 2);
             upstream_push_own(upstream, PART_PROBE);
@@ -260,6 +272,8 @@ struct part *upstream_cut(struct upstream *upstream)
     upstream_opened(upstream);
     upstream->queue.first = upstream->queue.last = upstream->queue.undecided = NULL;
     upstream->queue.in_flight = 0;
+    upstream->queue.seen = upstream->queue.seens = 0;
+    upstream->queue.has_bounced = false;
     if (upstream->stream)
         stream_abort(upstream->stream);
     upstream->stream = NULL;
@@ -466,7 +480,8 @@ static void time_out_parts(struct upstream *upstream, uint32_t now_ms, uint64_t 
 static uint64_t timeout_of(const struct upstream *upstream)
 {
     uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
-    if (upstream->lane == LANE_SCRIPT || upstream->life.is_replaced)
+    if (upstream->lane == LANE_SCRIPT || upstream->lane == LANE_WAITING ||
+        upstream->life.is_replaced)
         /* until a script counts as slow, the shard sends neither BUSY nor a reply */
         timeout_ms *= SCRIPT_FACTOR;
     if (!upstream->use.is_single_use || upstream->state != UPSTREAM_UP)

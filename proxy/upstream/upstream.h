@@ -121,6 +121,9 @@ struct upstream_queue {
     struct part *undecided; /* the first part that has not timed out */
     uint32_t in_flight;
     uint64_t answered; /* replies that came since the connection was opened */
+    uint64_t seen;     /* of them: so many were told by SCREE BOUNCES SEEN */
+    uint32_t seens;    /* such commands in flight */
+    bool has_bounced;  /* a request has come back since the last one was sent */
     uint32_t left_ms;  /* when upstream_end_left() last acted; low bits of the loop's time */
 };
 

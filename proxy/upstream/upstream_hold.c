@@ -178,7 +178,8 @@ static void end_silent(struct proxy_worker *worker, const void *data, struct out
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next) {
         struct upstream *upstream = container_of(link, struct upstream, links.pool);
         bool waits_long = (upstream->use.is_single_use && upstream->use.patience_ms) ||
-                          upstream->lane == LANE_SCRIPT || upstream->life.is_replaced;
+                          upstream->lane == LANE_SCRIPT || upstream->lane == LANE_WAITING ||
+                          upstream->life.is_replaced;
         if (!is_to(upstream, silence))
             continue;
         upstream->node->outage.is_silent = true;

@@ -181,7 +181,8 @@ void upstream_tell_new_slots(struct upstream *upstream);
 /* Writes a request's frame as the part, with the header of upstream_write_header. */
 void upstream_write_frame(const struct upstream *upstream, const struct part *part, struct out *out,
                           const struct frame *frame);
-/* A request has bounced on the connection: SCREE SLOTS must precede the next one (backend/dispatch/bounce.h). */
+/* A request has bounced on the connection, and those in flight behind it may: SCREE SLOTS and BOUNCES SEEN must precede the next one
+ * (backend/dispatch/bounce.h). */
 void upstream_note_bounce(struct upstream *upstream);
 /* Sends a command of one word whose part is of this kind. */
 void upstream_send_own(struct upstream *upstream, enum part_kind kind, const char *word);

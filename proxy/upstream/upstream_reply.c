@@ -191,16 +191,33 @@ static void handle_push(struct upstream *upstream, struct block *block, const ch
         upstream_lost(upstream, "received a push frame that answers no blocked command");
 }
 
+/* A bounce has come, also if the proxy does not take its request back: what is behind it bounces until the shard hears that. One that was
+ * behind is news only if the bounce before it was replaced by an error, so that the shard has heard nothing. */
+static void count_bounce(struct upstream *upstream, const struct bounce *bounce)
+{
+    bool is_news = !upstream->queue.has_bounced && upstream->queue.seens == 0;
+    if (!bounce || bounce->why != BOUNCE_BEHIND || is_news)
+        upstream_note_bounce(upstream);
+}
+
+/* Can the part's request be sent again? */
+static bool may_send_again(const struct upstream *upstream, const struct part *part)
+{
+    return part && part->swallow == 0 && part_is_request(part) && !part->is_answered &&
+           !upstream->reading.switch_error && !upstream->reading.block_error &&
+           upstream->life.has_authenticated;
+}
+
 /* Takes a request back that the shard has bounced. False: the frame is a reply. */
 static bool take_bounce(struct upstream *upstream, struct part *part, struct block *block,
                         struct bytes frame)
 {
     struct bounce bounce;
-    if (part->is_answered || upstream->reading.switch_error || upstream->reading.block_error ||
-        !upstream->life.has_authenticated || !block || !bounce_read(frame, &bounce))
+    bool is_bounce = block && bounce_read(frame, &bounce);
+    count_bounce(upstream, is_bounce ? &bounce : NULL);
+    if (!is_bounce || !may_send_again(upstream, part))
         return false;
     upstream_pop(upstream, part);
-    upstream_note_bounce(upstream);
     upstream->worker->client_events->bounced(upstream, part, block, &bounce);
     if (upstream->use.is_single_use)
         upstream_release(upstream, true);
@@ -218,10 +235,10 @@ static bool handle_special(struct upstream *upstream, struct part *part, struct 
         handle_push(upstream, block, data, len);
         return true;
     }
-    if (!part || part->swallow > 0 || !part_is_request(part))
-        return false;
     if (data[0] == '!')
         return take_bounce(upstream, part, block, (struct bytes){data, len});
+    if (!part || part->swallow > 0 || !part_is_request(part))
+        return false;
     cell_add(upstream->node->cell, SHARD_ERRORS, 1);
     return false;
 }
@@ -292,6 +309,9 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
         handle_switch_reply(upstream, data, len);
     else if (kind == PART_ID)
         save_client_id(upstream, data, len);
+    else if (kind == PART_SEEN &&
+             upstream->queue.seens) /* else it was written for the connection before */
+        upstream->queue.seens--;
     else if (kind == PART_PROBE && upstream->lane == LANE_CONTROL)
         note_busy(upstream, data, len);
 }
@@ -317,6 +337,8 @@ static size_t limit_partial(struct upstream *upstream, const char *data, size_t 
 static void answer_dropped(struct upstream *upstream)
 {
     upstream->reading.is_dropping = false;
+    if (upstream->reading.skip.first == '!')
+        count_bounce(upstream, NULL);
     if (upstream->reading.skip.first != '>')
         handle_reply_frame(upstream, NULL, dropped_error, sizeof dropped_error - 1);
 }

@@ -49,12 +49,30 @@ static void print_slots(const struct shard_map *map, int shard, struct out *out)
         out_printf(out, first == last ? "%s%u" : "%s%u-%u", out->bytes ? " " : "", first, last);
 }
 
+/* The shard has bounced requests behind those that it bounced first; what follows is not behind them (backend/dispatch/bounce.h). A shard
+ * of an older version refuses it: there, SCREE SLOTS has this meaning. */
+static void tell_bounces(struct upstream *upstream, struct out *out)
+{
+    char seen[INT64_TEXT_MAX + 1];
+    if (upstream->queue
+            .has_bounced) /* else no client was held: what it sends may not run before what is in flight */
+        upstream->queue.seen = upstream->queue.answered;
+    upstream->queue.has_bounced = false;
+    if (upstream->waits || upstream->use.is_copy)
+        return;
+    (void)snprintf(seen, sizeof seen, "%" PRIu64, upstream->queue.seen);
+    upstream_write_words(out, (const char *const[]){"SCREE", "BOUNCES", "SEEN", seen}, 4);
+    upstream_push_own(upstream, PART_SEEN);
+    upstream->queue.seens++;
+}
+
 void upstream_tell_slots(struct upstream *upstream, struct out *out)
 {
     const struct shard_map *map = upstream->worker->snapshot->map;
     int shard = shard_map_named(map, bytes_of(upstream->node->name));
     struct out slots;
     upstream->generation = upstream->worker->label.generation;
+    tell_bounces(upstream, out);
     if (shard <
         0) /* the shard was removed from the map: the connection only has requests in flight */
         return;
@@ -74,8 +92,23 @@ void upstream_tell_new_slots(struct upstream *upstream)
         upstream_tell_slots(upstream, upstream->out);
 }
 
+/* What is in flight may bounce as well: the clients send nothing new until they have their replies, as it would overtake that. */
+static void hold_clients(const struct upstream *upstream)
+{
+    for (const struct part *part = upstream->queue.first; part; part = part->next) {
+        struct client *client = part->request ? part->request->client : NULL;
+        if (!client)
+            continue;
+        client->label = LABEL_BOUNCED;
+        client->bounced.drains |= part->kind == PART_FOLLOWED;
+    }
+}
+
 void upstream_note_bounce(struct upstream *upstream)
 {
+    if (!upstream->queue.has_bounced) /* else nothing was sent since */
+        hold_clients(upstream);
+    upstream->queue.has_bounced = true;
     upstream->generation = upstream->worker->label.generation - 1;
     upstream_set_keyspace(upstream, NULL);
 }

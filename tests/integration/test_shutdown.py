@@ -12,6 +12,7 @@ import time
 from support.cluster import Cluster, metric
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.load import Writer, verify
+from support.locked import PATIENT, Locked
 from support.relay import Relay
 from support.resp import Closed, Connection, value
 
@@ -116,6 +117,30 @@ def _(run):
         check_equal(watching.get('GET', keys[0]), b'QUEUED')
         watching.send('EXEC')
         check_last(watching, ('*', None))
+        check_equal(proxy.wait_exit(60), 0, 'exit code')
+        proxy.child = None
+
+
+@suite.case('a stopping proxy answers requests that wait for a locked key, and those behind them')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=2, linked=True, backend_options={'backend': PATIENT},
+                 proxy_options={'proxy': {'workers': 1, 'drain-timeout': '1h'}, 'upstream': {'timeout': '2m'}}) as cluster:
+        proxy, near = cluster.proxies[0], cluster.key_on(0, 'near')
+        early, *late, behind, other = [cluster.connect() for _ in range(6)]
+        check_equal([client.get('PING') for client in late + [behind, other]], [b'PONG'] * 5)
+        with Locked(cluster) as locked:
+            early.send('APPEND', locked.key, 'x')
+            behind.send_many([('APPEND', locked.key, 'x'), ('SET', near, 1), ('GET', near)])
+            wait_for(lambda: (metric(proxy.http('/metrics')[1], 'scree_proxy_inflight') or 0) >= 5, 'all to be in flight')
+            proxy.signal(signal.SIGTERM)
+            wait_for(lambda: not admits(proxy.address), 'new connections to be refused')
+            for client in late:
+                client.send('APPEND', locked.key, 'x')
+            other.send('GET', near)
+            check_last(other, ('$', None))
+        check_equal(sorted(value(client.read()) for client in [early, behind] + late), [2, 3, 4, 5, 6])
+        check_equal(value(behind.read()), b'OK')
+        check_last(behind, ('$', b'1'))
         check_equal(proxy.wait_exit(60), 0, 'exit code')
         proxy.child = None
 

@@ -11,6 +11,8 @@ from support.resp import ReplyError
 
 suite = Suite(__doc__)
 
+# of thousands of keys that a list has named; some 20, and again if the script has left the connection that clients share
+WAITS_MAX = 70
 NON_LOCAL = 'Script attempted to access a non local key in a cluster node'
 GET = "return redis.call('get', ARGV[1])"
 SET = "return redis.call('set', ARGV[1], 'written')"
@@ -187,7 +189,7 @@ def _(run):
             script = 'local n = 0 ' + loop + ' return n'
             check_equal(client.get('EVAL', script, 0, count, *(range(count) if name == 'ARGV' else ())), count, name)
             waits = attempts(cluster) - before
-            check(waits < 35, '%s: %d waits' % (name, waits))
+            check(waits < WAITS_MAX, '%s: %d waits' % (name, waits))
             check_equal(client.get('DBSIZE'), 4, name)
 
 
@@ -268,7 +270,7 @@ def _(run):
             before = attempts(cluster)
             check_equal(client.get('EVAL', 'local n = 0 ' + LISTED[name] + ' return n', 0), count, name)
             waits = attempts(cluster) - before
-            check(waits < 35, '%s: %d waits' % (name, waits))
+            check(waits < WAITS_MAX, '%s: %d waits' % (name, waits))
 
 
 @suite.case('single rows of a big key of another shard are found after FLUSHALL')

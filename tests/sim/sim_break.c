@@ -95,6 +95,11 @@ static const char *const names[BREAK_COUNT] = {
     [BREAK_INDEX_OLD] = "index-old",
     [BREAK_INDEX_EARLY] = "index-early",
     [BREAK_INDEX_UNAPPLIED] = "index-unapplied",
+    [BREAK_BEHIND_RUNS] = "behind-runs",
+    [BREAK_SLOTS_END_LINE] = "slots-end-line",
+    [BREAK_OVERTAKEN] = "overtaken",
+    [BREAK_REFUSED_UNSEEN] = "refused-unseen",
+    [BREAK_BEHIND_UNSEEN] = "behind-unseen",
 };
 
 const char *sim_break_name(enum sim_break broken)

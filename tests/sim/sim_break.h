@@ -122,7 +122,14 @@ enum sim_break {
     BREAK_INDEX_EARLY,     /* its answer counts for reads that came after the question */
     BREAK_INDEX_UNAPPLIED, /* a copy reads before its data have the record */
     BREAK_LEADERS_END,
-    BREAK_COUNT = BREAK_LEADERS_END,
+    /* of requests that leave the connection that clients share (test_line.c): */
+    BREAK_BEHIND_RUNS = BREAK_LEADERS_END, /* those behind one that has left run */
+    BREAK_SLOTS_END_LINE,                  /* … when the proxy sends its slots */
+    BREAK_OVERTAKEN,      /* a client whose request may be behind one sends further ones */
+    BREAK_REFUSED_UNSEEN, /* a shard does not hear that its proxy has seen a bounce and not taken it */
+    BREAK_BEHIND_UNSEEN, /* … that it has seen one of those behind, after the first was replaced by an error */
+    BREAK_LINE_END,
+    BREAK_COUNT = BREAK_LINE_END,
 };
 
 extern enum sim_break sim_broken;

@@ -97,17 +97,20 @@ static void configure_proxy(const struct sim_proxy *proxy, struct proxy_config *
     const struct sim_plan *plan = &cluster->plan;
     char text[TEXT_MAX];
     char limit[SIM_NAMES_MAX * 2] = "";
+    char across[SIM_NAMES_MAX] = "";
     if (plan->output_limit_mb)
         (void)snprintf(limit, sizeof(limit), "client-output-limit = %umb\n", plan->output_limit_mb);
+    if (plan->across_limit)
+        (void)snprintf(across, sizeof(across), "across-limit = %u\n", plan->across_limit);
     int len = snprintf(
         text, sizeof(text),
         "[proxy]\nlisten = %s\nadmin =\nworkers = %u\nlog-level = error\n"
         "protected-mode = no\n"
         "client-pipeline-limit = %u\ndrain-timeout = %ums\n%s%s[upstream]\nsecret = %s\n"
-        "timeout = %llums\nbackoff-max = 300ms\nkeepalive = 2s\n",
+        "timeout = %llums\nbackoff-max = 300ms\nkeepalive = 2s\n%s",
         proxy->address, plan->workers, sim_random(4) ? 4096 : 1 + (unsigned)sim_random(8),
         (unsigned)sim_random(300), limit, plan->has_secret ? "requirepass = default\n" : "",
-        plan->has_secret ? "secret" : "", (unsigned long long)plan->upstream_timeout_ms);
+        plan->has_secret ? "secret" : "", (unsigned long long)plan->upstream_timeout_ms, across);
     for (unsigned i = 0; plan->has_secret && i < plan->places; i++) {
         if (cluster->places[i].name[0])
             len += snprintf(text + len, sizeof(text) - (size_t)len, "[namespace %s]\ntoken = %s\n",
@@ -274,6 +277,8 @@ static void seat_start(struct sim_backend *backend, unsigned index)
         return;
     seat->partition->shards.steps.portion_bytes = PORTION_MIN + (uint32_t)sim_random(PORTION_MORE);
     seat->partition->shards.steps.apply_effects = 1 + (uint32_t)(backend - cluster->backends);
+    seat->partition->shards.steps.line_ms = (uint32_t)(backend - cluster->backends);
+    seat->partition->shards.steps.line_across_ms = 3 * (uint32_t)(backend - cluster->backends);
 }
 
 void sim_backend_start(struct sim_backend *backend)

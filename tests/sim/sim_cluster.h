@@ -52,6 +52,7 @@ struct sim_plan {
     enum durability durability;
     uint64_t upstream_timeout_ms;
     unsigned output_limit_mb; /* of each client of a proxy; 0: the default */
+    unsigned across_limit;    /* of each worker and shard; 0: the default */
     uint64_t lock_timeout_ms; /* if it is linked, as the following */
     uint64_t transaction_timeout_ms;
     uint64_t migration_freeze_ms;

@@ -54,6 +54,19 @@ static void test_what_is_written_is_read_again(void)
     CHECK(bytes_equal(got.command, BYTES("*1\r\n$4\r\nEXEC\r\n")) && got.argc == 1);
 }
 
+static void test_why_a_request_bounces_is_read_again(void)
+{
+    for (uint8_t why = BOUNCE_OWNER; why <= BOUNCE_BEHIND + 1; why++) {
+        struct bounce got;
+        struct bounce bounce = example;
+        bounce.why = why;
+        size_t len = write_example(&bounce);
+        bool is_read = bounce_read((struct bytes){frame, len}, &got);
+        CHECK(is_read == (why <= BOUNCE_BEHIND));
+        CHECK(!is_read || (got.why == why && bytes_equal(got.space, example.space)));
+    }
+}
+
 static void test_a_frame_that_is_cut_or_changed_is_refused(void)
 {
     struct bounce got;
@@ -123,6 +136,7 @@ static void test_replies_are_no_bounces(void)
 int main(void)
 {
     test_what_is_written_is_read_again();
+    test_why_a_request_bounces_is_read_again();
     test_a_frame_that_is_cut_or_changed_is_refused();
     test_values_out_of_range_are_refused();
     test_replies_are_no_bounces();
