@@ -431,7 +431,8 @@ def _(run):
 def _(run):
     with partition(**{'command-time-limit': '50ms'}) as cluster:
         with cluster.partition(0) as client:
-            client.get('GEOADD', 'geo', *[word for i in range(1000) for word in (i % 10, i % 7, 'm%d' % i)])
+            for first in range(0, 40000, 1000):
+                client.get('GEOADD', 'geo', *[word for i in range(first, first + 1000) for word in (i % 10, i % 7, 'm%d' % i)])
             corners = [word for i in range(50000) for word in (i * 10 / 50000, '7.5' if i % 2 else '7')] + [10, -1, 0, -1]
             for words in (('ZDIFF', '50001', 'geo', *['none%d' % i for i in range(50000)]),
                           ('GEOSEARCH', 'geo', 'BYPOLYGON', len(corners) // 2, *corners)):
