@@ -12,8 +12,8 @@
  * (3) The log is written up to exactly the record of the moment, and not from before the links: so nothing is missing, and no later one is in it.
  * (4) The record is the same at all copies: the leader holds until it is committed, and what is committed has this index in the log of this
  *     name at every later leader. So it does not matter who leads afterwards. After FORCE the log has another name, and the copy refuses.
- * (5) What else is in the backup follows from the records up to there: transactions over shards are quiet at the leaders, so no record up to
- *     the moment is undecided; slots that move are rows, too, and all shards have the same map, which the leaders check.
+ * (5) Nothing has to be added to the records. A leader names its moment only when no transaction over shards is open there, so none is
+ *     half in the backup. Which slots move is in rows, too; and the leaders check that all shards have the same map.
  * (6) A leader that does not lead in the term of its PREPARE, or whose lease is over, refuses to hold and to be released: so no other copy has
  *     served writes until then. With warm copies a record of the moment may never arrive: then the copy fails after a minute, and the leader
  *     makes the files in the next attempt.

@@ -238,7 +238,8 @@ static bool see_bounces(struct session *session, struct bytes number)
     return true;
 }
 
-/* SCREE BOUNCES [WAITING | SEEN replies]: requests that bounce will be followed (bounce.h), also those that must wait (line.h). */
+/* SCREE BOUNCES: the proxy sends a request that this shard gives back to the shard that owns its keys (bounce.h).
+ * WAITING: this shard may also give back requests that must wait (line.h). SEEN: the proxy has received so many replies on this connection. */
 void cmd_scree_bounces(struct call *call)
 {
     struct session *session = call->session;

@@ -191,8 +191,9 @@ static uint32_t write_requests(const struct call *call, struct out *out)
     return count;
 }
 
-/* Requests behind it bounce, too, until the proxy has seen it, or the error that replaces it when what it is held for is not committed; so its
- * number is that of the reply. Those behind need not be seen, as they come before what the proxy sends then. */
+/* Requests behind this one bounce, too, until the proxy says that it has received this reply. The reply is a bounce or, if the batch that
+ * holds it is not committed, an error: so replies are counted. What bounces behind this one needs no number: the proxy sent it
+ * before SEEN, so it has bounced when SEEN arrives. */
 static void number_bounce(struct session *session, enum bounce_why why)
 {
     if (!session->pending.bounces.unseen && why != BOUNCE_BEHIND)

@@ -4,11 +4,11 @@
  * A proxy sends the requests of all clients of a worker over a few connections, and a connection's requests run one after the other:
  * one that waits for a locked key, or for keys of other shards, would make all behind it wait.
  *
- *   proxy ── SET a 1 │ GET b │ GET c ──►  a is locked: SET a waits, and after LINE_MS it leaves the line
- *        ◄── bounce SET a: waits ───────
- *        ◄── bounce GET b, GET c: behind   until SCREE BOUNCES SEEN, which says that the proxy has seen the first bounce (bounce.h)
- *        ── SCREE BOUNCES SEEN 3 │ GET b │ GET c ►  run
- *        ── SET a 1, on a connection of its own ──►  waits there, for as long as it may
+ *   proxy ──► shard    SET a 1, GET b, GET c       a is locked: SET waits for LINE_MS, and then leaves the line:
+ *   proxy ◄── shard    SET a 1 comes back: "waits"
+ *   proxy ◄── shard    GET b, GET c come back: "behind", as all does until the proxy says that it has seen the first one (bounce.h)
+ *   proxy ──► shard    SCREE BOUNCES SEEN 3, GET b, GET c       these run
+ *   proxy ──► shard    on a connection of its own: SET a 1      it waits there, for as long as it may
  *
  * (1) Nothing of a request that bounces was done, and its transaction over shards is abandoned. One that is preparing stays: it needs
  *     one more answer of each shard.

@@ -8,10 +8,10 @@
  *
  * (1) A request keeps its place in its client's pipeline, and a part its place in its request, so replies stay in order and are
  *     merged as before. Keys that are on several shards now are sent with SCREE ACROSS if the command may have such keys.
- * (2) Order. A client whose request has bounced sends nothing new until all its requests are answered (LABEL_BOUNCED). Requests
- *     behind the one that bounced, on the same connection and for the same slots, bounce too; so, from the moment when the first bounce
- *     comes, the clients of all that are in flight there send nothing new, and SCREE BOUNCES SEEN precedes what others send
- *     (upstream_note_bounce). Bounced requests are sent again in their order, and at any time all that are in flight are on one connection:
+ * (2) Order. A client whose request has bounced sends nothing new until all its requests are answered (LABEL_BOUNCED). The shard
+ *     gives back the requests behind the first one, too, because they may be of the same client. So when the first bounce comes, all
+ *     clients with requests in flight on that connection send nothing new. SCREE BOUNCES SEEN precedes what other clients send: the shard
+ *     runs that again (upstream_note_bounce). Bounced requests are sent again in their order, and at any time all that are in flight are on one connection:
  *     the next shard's turn comes when they are answered. When a bounce comes on that connection, the client sends nothing again until
  *     they are answered or have bounced (client->bounced.drains). Parts that bounce again go before those that were not sent again since.
  * (3) A request follows BOUNCE_HOPS_MAX bounces, then its client gets TRYAGAIN. It may be sent again, as nothing was executed.

@@ -189,7 +189,7 @@ void backup_copies_prepare(struct backup_copies *copies, struct request *request
     (void)send_copy_parts(&sending, request, done);
 }
 
-/* Adds the command for who has this role in the backup of the shard. */
+/* Adds the command for the leader, or the copy, that has this role in the backup of the shard. */
 static void add_role(struct sending *sending, const struct backup_copies *copies,
                      const struct pool *pool, uint32_t shard, enum backup_role role,
                      const struct bytes *argv, uint32_t argc)

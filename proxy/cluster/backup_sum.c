@@ -84,7 +84,7 @@ void backup_sum_add(const struct backup_watch *watch, const struct shard_reply *
         return;
     }
     if (answer->node->is_copy)
-        return; /* it leads now, or is no longer in the map: who is at its address is asked again */
+        return; /* it leads now, or is no longer in the map: another node at its address is asked */
     sum->holding += copier && ours;
     if (is_over(watch, copier))
         return;

@@ -32,7 +32,7 @@ class Teller(threading.Thread):
 
     def run(self):
         while not self.is_over:
-            with contextlib.suppress(OSError, Closed), self.cluster.connect() as client:
+            with contextlib.suppress(OSError, Closed), self.cluster.connect() as client:  # a proxy or its shard was killed: it connects again
                 while not self.is_over:
                     self.move(client)
 
@@ -493,6 +493,7 @@ class FiveShards(Voters):
 
     def objection(self, index, number):
         """Why this copy makes no files for its leader; empty: it can."""
+        # a partition that closes its store drops its connections
         with contextlib.suppress(OSError, Closed), Connection(self.backends[index].addresses[number], 10) as copy:
             return status(copy)['not-a-copy']
         return 'it has closed all, to install files'
@@ -510,6 +511,7 @@ class FiveShards(Voters):
     def lead_at_first(self, number):
         if self.leads(0, number):
             return True
+        # the leader may change before it is asked: the caller tries again
         with contextlib.suppress(OSError, Closed), Connection(self.backends[self.wait_leader_of(number)].addresses[number], 10) as leader:
             leader.get('SCREE', 'LEADER', 'TO', '%s:%d' % self.backends[0].addresses[number][:2])
         return False

@@ -731,6 +731,7 @@ class LimitedTarget(Played):
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self):
+                # `limit` and the tool close connections
                 with contextlib.suppress(OSError, ValueError), socket.create_connection(address[:2]) as target:
                     limited.open.append(self.connection)
                     threading.Thread(target=self.pass_replies, args=(target,), daemon=True).start()
@@ -742,7 +743,7 @@ class LimitedTarget(Played):
                             target.sendall(encode(words))
 
             def pass_replies(self, target):
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError):  # either side has closed the connection
                     while data := target.recv(1 << 16):
                         self.connection.sendall(data)
 
@@ -751,7 +752,7 @@ class LimitedTarget(Played):
     def limit(self, *names):
         self.limited = names
         for connection in self.open:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the tool has closed it
                 connection.shutdown(socket.SHUT_RDWR)
 
 

@@ -99,7 +99,7 @@ def _(run):
         check(renamed.encode() in names and locked.key.encode() not in names, 'SCAN: %r' % names)
 
 
-@suite.case('many requests that wait hold nobody up, and each ends')
+@suite.case('many requests that wait hold no others up, and each ends')
 def _(run):
     with cluster_of(**{'across-limit': 4}) as cluster, cluster.connect() as other:
         near, count = cluster.key_on(0, 'near'), 30

@@ -13,7 +13,7 @@
  * (6) a transaction over shards of which the leader had applied a part is applied when it serves, and not before;
  *     with replica-reads = fresh its keys are not read at the follower, and others by the time of the leader's answer;
  * (7) it starts on tables that have a part of a batch;
- * (8) a backup of it that ends at a moment of the leader (backend/backup/backup_moment.h) has what the leader had then, however far the
+ * (8) a backup that the follower makes, and that ends at a moment of the leader (backend/backup/backup_moment.h) has what the leader had then, however far the
  *     follower is when its tables are linked, and when the log is copied.
  */
 #include "backend/backup/backup_moment.h"
