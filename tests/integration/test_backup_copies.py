@@ -170,6 +170,14 @@ def index_at(cluster, address):
     return next(backend.index for backend in cluster.backends if '%s:%d' % backend.addresses[0][:2] == address)
 
 
+def refuse_files(backend):
+    """A file stands where its folder of backups would be, which it may not have yet."""
+    folder = os.path.join(backend.data, 'backups')
+    shutil.rmtree(folder, ignore_errors=True)
+    with open(folder, 'w', encoding='utf-8'):
+        pass
+
+
 @suite.case('copies that follow make the files during transactions over shards: all of each or nothing; they are listed, verified, kept and deleted')
 def _(run):
     with tempfile.TemporaryDirectory() as folder:
@@ -463,10 +471,7 @@ def _(run):
                 check_equal(copy.get('SCREE', 'BACKUP', 'CANCEL'), 1, 'CANCEL')
                 wait_state(copy, 'idle')
         for index in others:
-            folder = os.path.join(cluster.backends[index].data, 'backups')
-            shutil.rmtree(folder, ignore_errors=True)
-            with open(folder, 'w', encoding='utf-8'):
-                pass
+            refuse_files(cluster.backends[index])
         by_leader('unwritable', 'unwritable.2')
         for index in others:
             os.remove(os.path.join(cluster.backends[index].data, 'backups'))
@@ -529,10 +534,7 @@ def _(run):
         last = backup(client, 'copied')
         check_equal(len(shards_of(last)), 5, 'copies that make files')
         for backend in cluster.backends[1:]:
-            folder = os.path.join(backend.data, 'backups')
-            shutil.rmtree(folder, ignore_errors=True)
-            with open(folder, 'w', encoding='utf-8'):
-                pass
+            refuse_files(backend)
         last = backup(client, 'fails')
         run.note('%s of %s' % (last['last-backup'], last['copied-by']))
         check_equal(last['copied-by'], '', 'copies that make files')
